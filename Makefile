@@ -1,0 +1,58 @@
+# Two commands for a newcomer: `make demo` and `make test`. Each makes .venv by itself, once.
+
+.DEFAULT_GOAL := help
+SHELL := /bin/sh
+
+# The first interpreter that runs and is new enough; a version manager's shim that fails is passed over.
+PYTHON ?= $(shell for each in python3 python3.13 python3.12 python3.11 /usr/bin/python3; do \
+	"$$each" -c 'import sys, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$each" && break; done)
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: help demo test lint format golden pins build clean
+
+help: ## Show this list
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+
+demo: $(STAMP) ## Boot a Postgres, play orphaned queries on it, watch them: about a minute
+	@$(BIN)/pgwatchdog demo $(ARGS)
+
+test: $(STAMP) ## Lint, types, import contracts and all tests
+	@$(MAKE) --no-print-directory lint
+	@$(BIN)/pytest $(ARGS)
+
+lint: $(STAMP) ## Style, types, import contracts
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check --quiet .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-cache > $(VENV)/contracts.log || { cat $(VENV)/contracts.log; exit 1; }
+
+format: $(STAMP) ## Mend the style
+	@$(BIN)/ruff check --fix --quiet .
+	@$(BIN)/ruff format .
+
+golden: $(STAMP) ## Write the golden files anew; read the difference before you commit it
+	@PGWATCHDOG_GOLDEN=write $(BIN)/pytest -q tests -k golden $(ARGS)
+
+# Files with hashes and without any registry's host name; needs uv, which is in the environment of the tests.
+pins: $(STAMP) ## Pin all dependencies anew
+	@for extra in run demo dev; do \
+		flag=$$( [ $$extra = run ] || echo "--extra $$extra" ); \
+		$(BIN)/uv pip compile --quiet --generate-hashes --universal --python-version 3.11 --no-header \
+			--no-emit-index-url --upgrade $$flag pyproject.toml --output-file requirements/$$extra.txt; \
+	done
+
+build: $(STAMP) ## Build the wheel and the source distribution into dist/
+	@$(BIN)/python -m hatchling build
+
+clean: ## Remove the environment and everything that was built
+	rm -rf $(VENV) .cache dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+$(STAMP): requirements/dev.txt pyproject.toml
+	@test -n "$(PYTHON)" || { echo "pgwatchdog needs Python 3.11 or newer with venv (on Debian: apt-get install python3-venv)"; exit 2; }
+	@echo "Making $(VENV) with $$($(PYTHON) --version) …"
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $(STAMP)

@@ -1,0 +1,106 @@
+"""Fixtures for every test: the embedded server of this worker, and tools that may be missing."""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from support.servers import TestServer, make_server
+
+from watchdog.demo.guardian import Guardian
+
+# Our own commands refuse unknown variables with this prefix, so the tests keep theirs to themselves.
+REQUIRE_ALL = os.environ.pop("PGWATCHDOG_REQUIRE_ALL", "") == "1"
+WRITE_GOLDEN = os.environ.pop("PGWATCHDOG_GOLDEN", "") == "write"
+
+HOW_TO_GET = {
+    "prometheus": "apt-get install prometheus",
+    "promtool": "apt-get install prometheus",
+    "pgbouncer": "apt-get install pgbouncer",
+}
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+@pytest.fixture(scope="session")
+def guardian() -> Iterator[Guardian]:
+    """Ends what the tests have started, also when they are killed."""
+    guardian = Guardian.start()
+    yield guardian
+    guardian.clean_up()
+
+
+@pytest.fixture(scope="session")
+def shared_server(guardian: Guardian, tmp_path_factory: pytest.TempPathFactory) -> TestServer:
+    """One server for all tests of a worker; use `server`, which leaves it clean."""
+    return make_server(_short(tmp_path_factory), guardian=guardian)
+
+
+@pytest.fixture
+def server(shared_server: TestServer) -> Iterator[TestServer]:
+    """The worker's server. Afterwards every session is ended, so that no test leaves an orphan to the next."""
+    yield shared_server
+    shared_server.end_sessions()
+
+
+@pytest.fixture
+def own_server(guardian: Guardian, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestServer]:
+    """A server that the test may stop, restart and break."""
+    server = make_server(_short(tmp_path_factory), guardian=guardian)
+    yield server
+    server.embedded.stop()
+
+
+@pytest.fixture
+def tool() -> Callable[[str], str]:
+    """The path of a program; without it the test is skipped, or fails where everything is required."""
+
+    def find(name: str) -> str:
+        found = shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
+        if found is None:
+            message = f"{name} is not installed: {HOW_TO_GET[name]}"
+            if REQUIRE_ALL:
+                pytest.fail(message)
+            pytest.skip(message)
+        return found
+
+    return find
+
+
+@pytest.fixture
+def golden() -> Callable[[str, str], None]:
+    """Compare a text with a golden file, or write the file where that was asked for."""
+
+    def compare(name: str, text: str) -> None:
+        file = GOLDEN / name
+        if WRITE_GOLDEN:
+            file.write_text(text, encoding="utf-8")
+        expected = file.read_text(encoding="utf-8") if file.exists() else ""
+        assert text == expected, f"{file.name} differs; if the change is meant: make golden"
+
+    return compare
+
+
+@pytest.fixture
+def connect(server: TestServer) -> Iterator[Callable[..., "psycopg.Connection[tuple[object, ...]]"]]:
+    """Open ordinary client connections to the worker's server; closed at the end of the test."""
+    opened: list[psycopg.Connection[tuple[object, ...]]] = []
+
+    def open_one(*, role: str = "web_app", name: str = "", **more: str) -> "psycopg.Connection[tuple[object, ...]]":
+        connection = psycopg.connect(server.dsn(role), application_name=name, autocommit=True, **more)
+        opened.append(connection)
+        return connection
+
+    yield open_one
+    for each in opened:
+        each.close()
+
+
+def _short(factory: pytest.TempPathFactory) -> Path:
+    """A path that does not exist yet, below a folder that other users may pass through."""
+    folder = factory.mktemp("server")
+    for each in (folder, folder.parent, folder.parent.parent):
+        each.chmod(0o755)
+    return folder / "pg"

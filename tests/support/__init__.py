@@ -1,0 +1,1 @@
+"""What the tests share: builders with good defaults, servers, processes, a misbehaving proxy."""

@@ -1,0 +1,100 @@
+"""Values of the core with good defaults; a test shows only what matters to it. Ages are seconds before `NOW`."""
+
+from datetime import UTC, datetime, timedelta
+
+from watchdog.core.activity import Backend, Moment, Snapshot
+from watchdog.core.budgets import BudgetBook
+from watchdog.core.census import Census
+from watchdog.core.jobs import Allowance, JobRule, parse_pattern
+from watchdog.core.judge import Bench
+
+NOW = datetime(2026, 11, 29, 12, 0, 0, tzinfo=UTC)
+BOOT = datetime(2026, 11, 1, tzinfo=UTC)
+
+
+def seconds(value: float) -> timedelta:
+    return timedelta(seconds=value)
+
+
+def moment(age: float, *, now: datetime = NOW) -> Moment:
+    return Moment(now - seconds(age), seconds(age))
+
+
+def backend(  # noqa: PLR0913  # every column of a row may matter to some test
+    *,
+    pid: int = 4711,
+    role: str = "web_app",
+    database: str = "shop",
+    name: str = "",
+    state: str = "active",
+    query: float | None = 1.0,
+    xact: float | None = None,
+    changed: float | None = None,
+    wait: tuple[str, str] | None = None,
+    xid: bool = False,
+    query_id: int | None = None,
+    started: float = 100_000.0,
+    now: datetime = NOW,
+) -> Backend:
+    """A backend that runs a statement; `xact` is the statement's age if not given."""
+    transaction = query if xact is None else xact
+    return Backend(
+        pid=pid,
+        started=now - seconds(started),
+        role=role,
+        database=database,
+        application_name=name,
+        state=state,
+        wait_event_type=wait[0] if wait else None,
+        wait_event=wait[1] if wait else None,
+        query=None if query is None else moment(query, now=now),
+        transaction=None if transaction is None else moment(transaction, now=now),
+        changed=moment(query or 0.0 if changed is None else changed, now=now),
+        has_xid=xid,
+        query_id=query_id,
+    )
+
+
+def snapshot(*backends: Backend, at: datetime = NOW, boot: datetime = BOOT, sees_all: bool = True) -> Snapshot:
+    return Snapshot(at, boot, in_recovery=False, sees_all=sees_all, backends=backends)
+
+
+def census(
+    *, superusers: frozenset[str] = frozenset(), hidden: int = 0, hidden_roles: frozenset[str] = frozenset()
+) -> Census:
+    return Census(180006, {}, {}, superusers, hidden, hidden_roles, 0, 3, 100)
+
+
+def rule(
+    *,
+    pattern: str = "scan:{job}:{window}",
+    roles: frozenset[str] = frozenset(),
+    copies: int | None = None,
+    retry_gap: float | None = None,
+    budgets: dict[str, float] | None = None,
+) -> JobRule:
+    return JobRule(
+        parse_pattern(pattern),
+        roles,
+        copies,
+        None if retry_gap is None else seconds(retry_gap),
+        {name: Allowance(seconds(limit)) for name, limit in (budgets or {}).items()},
+    )
+
+
+def book(
+    *jobs: JobRule, roles: dict[str, float] | None = None, default: float | None = None, grace: float = 5.0
+) -> BudgetBook:
+    """A book with `web_app` 30 s and `etl_app` 900 s unless other roles are given."""
+    limits = {"web_app": 30.0, "etl_app": 900.0} if roles is None else roles
+    return BudgetBook(
+        grace=seconds(grace),
+        default=None if default is None else seconds(default),
+        roles={name: Allowance(seconds(limit)) for name, limit in limits.items()},
+        jobs=jobs or (rule(),),
+        provider_roles=frozenset({"rdsadmin"}),
+    )
+
+
+def bench(budgets: BudgetBook | None = None, *, interval: float = 5.0, pooled: frozenset[str] = frozenset()) -> Bench:
+    return Bench(book() if budgets is None else budgets, seconds(interval), pooled)

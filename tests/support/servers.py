@@ -1,0 +1,94 @@
+"""The tests' own servers: an embedded Postgres with the roles of the field cases."""
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
+
+from watchdog.demo.guardian import Guardian
+from watchdog.demo.server import EmbeddedServer, create_server
+
+PATIENCE = 30.0
+
+ROLES = """
+    CREATE ROLE web_app LOGIN PASSWORD '{password}';
+    CREATE ROLE etl_app LOGIN PASSWORD '{password}';
+    CREATE ROLE pgwatchdog LOGIN PASSWORD '{password}';
+    GRANT pg_monitor TO pgwatchdog;
+    CREATE ROLE blind LOGIN PASSWORD '{password}';
+    CREATE DATABASE other;
+    CREATE TABLE accounts (id int PRIMARY KEY, balance int);
+    INSERT INTO accounts SELECT n, 0 FROM generate_series(1, 100) AS n;
+    GRANT ALL ON accounts TO web_app, etl_app;
+"""
+
+
+@dataclass(slots=True)
+class TestServer:
+    """A running server. `web_app` and `etl_app` work, `pgwatchdog` watches, `blind` may not see others."""
+
+    __test__ = False
+
+    embedded: EmbeddedServer
+
+    def dsn(self, role: str = "pgwatchdog", *, database: str = "postgres") -> str:
+        """A whole connection string, the password in it."""
+        return f"{self.embedded.dsn(role=role, database=database)} password={self.embedded.password}"
+
+    def admin(self) -> "psycopg.Connection[tuple[object, ...]]":
+        """A superuser's connection."""
+        return psycopg.connect(self.dsn("postgres"), autocommit=True, application_name="tests")
+
+    def run(self, sql: str) -> None:
+        """Run statements as superuser, one after the other."""
+        with self.admin() as connection:
+            for each in sql.split(";"):
+                if each.strip():
+                    connection.execute(each)
+
+    def value(self, sql: str, *parameters: object) -> object:
+        """The one value that a query gives."""
+        with self.admin() as connection:
+            row = connection.execute(sql, parameters).fetchone()
+        assert row is not None
+        return row[0]
+
+    def end_sessions(self) -> None:
+        """End every other session and wait until they are gone."""
+        if self.embedded._process is None:
+            return
+        with self.admin() as connection:
+            rows = connection.execute(
+                "SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
+            ).fetchall()
+            for (pid,) in rows:
+                with suppress(ProcessLookupError, PermissionError):
+                    os.kill(int(str(pid)), 18)  # SIGCONT: a test may have stopped it
+            connection.execute(
+                "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
+                " WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
+            )
+
+
+def make_server(
+    directory: Path, *, guardian: Guardian, settings: Mapping[str, str] | None = None, binaries: Path | None = None
+) -> TestServer:
+    """A running server with the roles."""
+    embedded = create_server(directory, guardian=guardian, settings=settings, binaries=binaries)
+    embedded.start()
+    server = TestServer(embedded)
+    server.run(ROLES.format(password=embedded.password))
+    return server
+
+
+def until(condition: Callable[[], object], *, timeout: float = PATIENCE, what: str = "the condition") -> None:
+    """Wait until `condition()` is true."""
+    ends = time.monotonic() + timeout
+    while not condition():
+        if time.monotonic() > ends:
+            raise AssertionError(f"{what} did not come about within {timeout:g} s")
+        time.sleep(0.02)

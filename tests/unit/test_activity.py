@@ -1,0 +1,49 @@
+import pytest
+from support.builders import backend, moment
+
+from watchdog.core.activity import Clock, Doing
+
+
+@pytest.mark.parametrize(
+    ("state", "wait", "doing"),
+    [
+        ("active", None, Doing.RUNNING),
+        ("active", ("IO", "DataFileRead"), Doing.RUNNING),
+        ("active", ("Client", "ClientWrite"), Doing.RUNNING),
+        ("active", ("Client", "ClientRead"), Doing.HOLDING),
+        ("fastpath function call", None, Doing.RUNNING),
+        ("idle in transaction", ("Client", "ClientRead"), Doing.HOLDING),
+        ("idle in transaction (aborted)", ("Client", "ClientRead"), Doing.HOLDING),
+        ("starting", None, Doing.HOLDING),
+    ],
+)
+def test_what_a_backend_does_follows_from_its_state_and_its_wait(
+    state: str, wait: tuple[str, str] | None, doing: Doing
+) -> None:
+    assert backend(state=state, wait=wait, query=1.0, xact=2.0).doing is doing
+
+
+def test_a_backend_without_transaction_or_statement_is_idle() -> None:
+    assert backend(state="idle", query=None).doing is Doing.IDLE
+    assert backend(state="idle in transaction (aborted)", query=None).doing is Doing.IDLE
+
+
+def test_the_statement_clock_ignores_the_transaction_and_the_run_clock_takes_the_older() -> None:
+    row = backend(query=1.0, xact=20.0)
+    assert row.start(Clock.STATEMENT) == moment(1.0)
+    assert row.start(Clock.RUN) == moment(20.0)
+
+
+def test_a_commit_inside_a_procedure_moves_neither_clock() -> None:
+    row = backend(query=20.0, xact=1.0)
+    assert row.start(Clock.STATEMENT) == row.start(Clock.RUN) == moment(20.0)
+
+
+def test_a_fast_path_call_counts_from_its_state_change_because_its_query_start_is_older_work() -> None:
+    row = backend(state="fastpath function call", query=500.0, xact=3.0, changed=2.0)
+    assert row.start(Clock.STATEMENT) == moment(2.0)
+    assert row.start(Clock.RUN) == moment(3.0)
+
+
+def test_a_row_without_starts_has_none() -> None:
+    assert backend(query=None).start(Clock.RUN) is None

@@ -1,0 +1,74 @@
+from datetime import timedelta
+
+from support.builders import book, rule, seconds
+
+from watchdog.core.activity import Clock
+from watchdog.core.budgets import Budget, BudgetBook
+from watchdog.core.jobs import Allowance, Claim, JobRule, read_name
+
+
+def claim_by(jobs: JobRule, *, name: str = "scan:threads:w1") -> Claim:
+    claim = read_name(name, rules=(jobs,))
+    assert isinstance(claim, Claim)
+    return claim
+
+
+def source(budget: Budget | None) -> str | None:
+    return None if budget is None else budget.source
+
+
+def test_a_role_has_its_budget_and_a_stranger_the_default_or_none() -> None:
+    assert source(book().budget("web_app", claim=None)) == "role:web_app"
+    assert source(book().budget("somebody", claim=None)) is None
+    assert source(book(default=60).budget("somebody", claim=None)) == "default"
+    assert source(book(default=60).budget("unknown", claim=None)) == "default"
+
+
+def test_provider_roles_are_left_out_of_the_default_but_not_of_a_budget_of_their_own() -> None:
+    assert book(default=60).budget("rdsadmin", claim=None) is None
+    assert source(book(roles={"rdsadmin": 5}).budget("rdsadmin", claim=None)) == "role:rdsadmin"
+
+
+def test_a_jobs_budget_replaces_the_roles_only_for_roles_that_its_rule_names() -> None:
+    bound = rule(roles=frozenset({"web_app"}), budgets={"threads": 840})
+    assert source(book(bound).budget("web_app", claim=claim_by(bound))) == "job:threads"
+    assert source(book(bound, roles={"other": 30}).budget("other", claim=claim_by(bound))) == "role:other"
+
+
+def test_elsewhere_the_smaller_counts_because_a_name_is_only_a_claim() -> None:
+    free = rule(budgets={"*": 20})
+    assert source(book(free).budget("web_app", claim=claim_by(free))) == "job:*"
+    generous = rule(budgets={"*": 3600})
+    assert source(book(generous).budget("web_app", claim=claim_by(generous))) == "role:web_app"
+
+
+def test_a_job_has_a_budget_also_where_its_role_has_none() -> None:
+    free = rule(budgets={"*": 20})
+    assert source(book(free, roles={}).budget("somebody", claim=claim_by(free))) == "job:*"
+
+
+def test_keyed_rows_count_by_the_run_clock_and_others_by_the_statement_unless_the_budget_says() -> None:
+    plain = book()
+    assert plain.budget("web_app", claim=None).clock is Clock.STATEMENT  # type: ignore[union-attr]  # it has one
+    assert plain.budget("web_app", claim=claim_by(plain.jobs[0])).clock is Clock.RUN  # type: ignore[union-attr]
+    said = BudgetBook(roles={"web_app": Allowance(seconds(30), clock=Clock.RUN)})
+    assert said.budget("web_app", claim=None).clock is Clock.RUN  # type: ignore[union-attr]
+
+
+def test_grace_and_holding_come_from_the_budget_or_from_the_book() -> None:
+    budgets = BudgetBook(
+        grace=seconds(5),
+        roles={"a": Allowance(seconds(30)), "b": Allowance(seconds(30), grace=seconds(1), holding=seconds(60))},
+    )
+    a, b = budgets.budget("a", claim=None), budgets.budget("b", claim=None)
+    assert a is not None
+    assert b is not None
+    assert (a.crossing, a.holding) == (seconds(35), seconds(30))
+    assert (b.crossing, b.holding) == (seconds(31), seconds(60))
+
+
+def test_the_smallest_crossing_looks_at_roles_jobs_and_default() -> None:
+    assert book(rule(budgets={"*": 2}), default=60).smallest_crossing == timedelta(seconds=7)
+    assert BudgetBook().smallest_crossing is None
+    assert BudgetBook().empty
+    assert not book().empty

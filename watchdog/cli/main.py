@@ -1,0 +1,81 @@
+"""The entry point: commands registered, and every way to end turned into an exit code."""
+
+import os
+import sys
+import traceback
+from typing import Annotated
+
+import typer
+
+from watchdog.cli.check import check, schema
+from watchdog.cli.demo import demo
+from watchdog.cli.exits import Exit
+from watchdog.cli.report import report
+from watchdog.cli.run import run
+from watchdog.errors import UsageError, WatchdogError
+from watchdog.web.own import own_version
+
+
+def make_app() -> typer.Typer:
+    """The command line, made anew at each call: nothing happens at import."""
+    app = typer.Typer(
+        name="pgwatchdog",
+        add_completion=False,
+        no_args_is_help=True,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    )
+    app.callback()(_root)
+    for command in (run, report, check, schema, demo):
+        app.command()(command)
+    return app
+
+
+def main() -> None:
+    """Run the command line and exit with one of `Exit`."""
+    sys.exit(_run(sys.argv[1:]))
+
+
+def _run(arguments: list[str]) -> int:
+    try:
+        result = make_app()(arguments, standalone_mode=False, prog_name="pgwatchdog")
+    except typer.Exit as error:
+        return error.exit_code
+    except (KeyboardInterrupt, typer.Abort):
+        return Exit.INTERRUPTED
+    except Exception as error:  # noqa: BLE001  # every way to end has an exit code
+        return _failed(error)
+    except BrokenPipeError:
+        # Whoever read our output has enough: not an error, but nothing may be written any more either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return Exit.OK
+    return result if isinstance(result, int) else Exit.OK
+
+
+def _failed(error: Exception) -> Exit:
+    # The base of BadParameter is the class of every error of usage; the library gives it no public name.
+    if isinstance(error, typer.BadParameter.__bases__):
+        error.show()  # type: ignore[attr-defined]  # of that class
+        return Exit.USAGE
+    if isinstance(error, WatchdogError):
+        for line in str(error).splitlines():
+            typer.echo(f"pgwatchdog: {line}", err=True)
+        return Exit.USAGE if isinstance(error, UsageError) else Exit.UNREAD
+    traceback.print_exception(error)
+    typer.echo("pgwatchdog: this is a bug in pgwatchdog; the lines above say where", err=True)
+    return Exit.BUG
+
+
+def _version(wanted: bool) -> None:  # the library calls it with the flag's value
+    if wanted:
+        typer.echo(f"pgwatchdog {own_version()}")
+        raise typer.Exit(Exit.OK)
+
+
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Watch Postgres for orphans: queries that run on after everyone who wanted their result has given up."""
+    del version

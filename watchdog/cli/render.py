@@ -1,0 +1,188 @@
+"""Reports as text: a table for 80 columns, Markdown, JSON. Says what was not read and what was not judged."""
+
+import io
+import json
+import shutil
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from watchdog.core.activity import Doing
+from watchdog.core.budgets import BudgetBook
+from watchdog.core.cases import Case
+from watchdog.core.evidence import Kind
+from watchdog.core.look import Look, Unread
+from watchdog.core.phrases import span, verdict_words
+from watchdog.core.policy import Verdict
+from watchdog.core.records import cluster_record
+
+State = Look | Unread
+
+WIDTH = 80
+MOST_NOT_JUDGED = 10
+STYLES = {Kind.ORPHAN: "bold red", Kind.DUPLICATE: "yellow", Kind.NEARING: "yellow", Kind.HOLDING: "magenta"}
+HOW_TO_JUDGE = "No budget to judge by: give --budget 15min, or budgets in a configuration file."
+
+
+def table(states: Sequence[State], *, book: BudgetBook, color: bool | None = None) -> str:
+    """The report for people, a section per cluster; `color` None: as the terminal can."""
+    console = Console(
+        file=io.StringIO(),
+        width=max(WIDTH, min(shutil.get_terminal_size((WIDTH, 24)).columns, 120)),
+        force_terminal=color if color is not None else None,
+        highlight=False,
+        legacy_windows=False,
+    )
+    with console.capture() as captured:
+        for state in states:
+            _section(console, state, book=book)
+        if book.empty:
+            console.print(HOW_TO_JUDGE)
+    return "".join(f"{line.rstrip()}\n" for line in captured.get().splitlines())
+
+
+def markdown(states: Sequence[State], *, book: BudgetBook) -> str:
+    """The report as one Markdown table, and a list of what was not read or not judged."""
+    columns = ("server", "finding", "role", "job", "window", "running for", "budget", "evidence", "blocks", "alike")
+    head = [f"| {' | '.join((*columns, 'pid'))} |", f"|{'---|' * (len(columns) + 1)}"]
+    lines: list[str] = []
+    notes = []
+    for state in states:
+        if isinstance(state, Look):
+            lines += [f"| {' | '.join(_cell(each) for each in _row(state.server, v))} |" for v in _verdicts(state)]
+        notes += [f"- **{_cell(state.server)}**: {_cell(note)}" for note in _notes(state, book=book)]
+    if book.empty:
+        notes.append(f"- {HOW_TO_JUDGE}")
+    return "\n".join([*(head if lines else []), *lines, "", *notes]).strip() + "\n"
+
+
+def as_json(states: Sequence[State]) -> str:
+    """The report for machines, the same shape as `/api/v1/findings`."""
+    return json.dumps({"clusters": [cluster_record(state, server=state.server) for state in states]}, indent=2) + "\n"
+
+
+def _section(console: Console, state: State, *, book: BudgetBook) -> None:
+    console.print(Text.assemble((state.server, "bold"), f"  {_headline(state)}"))
+    if isinstance(state, Look):
+        verdicts = _verdicts(state)
+        if verdicts:
+            console.print(_findings(verdicts))
+        unjudged = _longest_unjudged(state) if book.empty else []
+        if unjudged:
+            console.print(_not_judged(unjudged))
+    for note in _notes(state, book=book):
+        console.print(Text(f"  {note}", style="" if note.startswith("Nothing found") else "bold"))
+    console.print()
+
+
+def _headline(state: State) -> str:
+    if isinstance(state, Unread):
+        return "NOT READ"
+    cases = state.judgement.cases
+    running = sum(case.doing is Doing.RUNNING for case in cases)
+    standby = ", standby" if state.snapshot.in_recovery else ""
+    return f"PostgreSQL {state.census.version}{standby}: {running} running, {len(cases) - running} holding"
+
+
+def _notes(state: State, *, book: BudgetBook) -> list[str]:
+    """What must be said so that silence is not read as health."""
+    if isinstance(state, Unread):
+        return [f"Not read ({str(state.reason).replace('_', ' ')}): {state.detail}"]
+    notes = []
+    counts = state.judgement.unjudged
+    if not state.complete:
+        hidden = f"{counts['insufficient_privilege']} sessions are hidden from our role"
+        notes.append(f"Read only in part: {hidden}. GRANT pg_monitor to it.")
+    if counts["tracking_off"]:
+        notes.append(f"{counts['tracking_off']} sessions have track_activities off and cannot be judged.")
+    if counts["unusable_key"]:
+        notes.append(f"{counts['unusable_key']} job names cannot be used: cut at 63 bytes, ambiguous or incomplete.")
+    if counts["no_budget"] and not book.empty:
+        notes.append(f"{counts['no_budget']} running without a budget: not judged.")
+    if state.complete and not book.empty and not state.judgement.findings:
+        notes.append("Nothing found.")
+    return notes
+
+
+def _verdicts(look: Look) -> list[Verdict]:
+    order = list(Kind)
+    return sorted(look.decisions.verdicts, key=lambda v: (order.index(v.finding.kind), -v.finding.running))
+
+
+def _findings(verdicts: Iterable[Verdict]) -> Table:
+    result = _table("FINDING", "ROLE", "JOB, WINDOW", "RUNNING", "BUDGET", "BLOCKS", "ALIKE")
+    for verdict in verdicts:
+        finding = verdict.finding
+        evidence = ", ".join(finding.evidence).replace("_", " ")
+        title = Text(str(finding.kind), style=STYLES[finding.kind])
+        if evidence:
+            title.append(f"\n {evidence}", style="not bold default")
+        title.append(f"\n {verdict_words(verdict)}", style="not bold default")
+        job = Text(finding.key.job if finding.key else "-")
+        if finding.key and finding.key.window:
+            job.append(f"\n{finding.key.window}")
+        result.add_row(
+            title,
+            f"{finding.backend.role}\npid {finding.backend.pid}",
+            job,
+            span(finding.running),
+            span(finding.budget.limit) if finding.budget else "-",
+            _known(finding.blocks),
+            _known(finding.alike),
+        )
+    return result
+
+
+def _not_judged(cases: Iterable[Case]) -> Table:
+    result = _table("NOT JUDGED", "ROLE", "APPLICATION", "FOR", "PID")
+    for case in cases:
+        backend = case.backend
+        result.add_row(
+            str(case.doing), backend.role, Text(backend.application_name or "-"), span(_age(case)), str(backend.pid)
+        )
+    return result
+
+
+def _table(*columns: str) -> Table:
+    result = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for column in columns:
+        right = column in {"RUNNING", "BUDGET", "BLOCKS", "ALIKE", "FOR", "PID"}
+        result.add_column(column, justify="right" if right else "left", no_wrap=right, overflow="fold")
+    return result
+
+
+def _longest_unjudged(look: Look) -> list[Case]:
+    return sorted(look.judgement.cases, key=_age, reverse=True)[:MOST_NOT_JUDGED]
+
+
+def _age(case: Case) -> timedelta:
+    transaction = case.backend.transaction
+    return transaction.age if case.doing is Doing.HOLDING and transaction is not None else case.age
+
+
+def _row(server: str, verdict: Verdict) -> list[str]:
+    finding = verdict.finding
+    return [
+        server,
+        str(finding.kind),
+        finding.backend.role,
+        finding.key.job if finding.key else "-",
+        finding.key.window if finding.key else "-",
+        span(finding.running),
+        span(finding.budget.limit) if finding.budget else "-",
+        ", ".join(finding.evidence).replace("_", " ") or "-",
+        _known(finding.blocks),
+        _known(finding.alike),
+        str(finding.backend.pid),
+    ]
+
+
+def _known(count: int | None) -> str:
+    return "-" if count is None else str(count)
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.replace("|", "\\|").split())

@@ -1,0 +1,123 @@
+"""`pgwatchdog report`: one look at every cluster, or one after the other, for people and scripts."""
+
+import asyncio
+import os
+from collections.abc import Sequence
+from datetime import timedelta
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from watchdog.cli import render, wiring
+from watchdog.cli.exits import Exit
+from watchdog.cli.options import Config
+from watchdog.core.evidence import ALARMING
+from watchdog.core.look import Look, Reason, Unread
+from watchdog.errors import ReadError, UsageError
+from watchdog.logs import Event, Format, Level, configure_logs, get_logger
+from watchdog.runtime.cycle import Cycle
+from watchdog.settings.durations import parse_duration
+from watchdog.settings.tree import Settings
+
+State = Look | Unread
+
+
+class Output(StrEnum):
+    """How a report is written."""
+
+    TABLE = "table"
+    JSON = "json"
+    MARKDOWN = "markdown"
+
+
+def report(
+    dsns: Annotated[
+        list[str] | None, typer.Argument(metavar="[DSN]...", help="Connection strings: URL, key=value or service=.")
+    ] = None,
+    config: Config = None,
+    budget: Annotated[str | None, typer.Option(help="Budget of every role, for example 15min.")] = None,
+    grace: Annotated[str | None, typer.Option(help="Added to the budget; 5s if not given.")] = None,
+    form: Annotated[Output, typer.Option("--format", help="How to write it.")] = Output.TABLE,
+    watch: Annotated[str | None, typer.Option(help="Look again and again, this far apart, for example 5s.")] = None,
+    exit_zero: Annotated[bool, typer.Option("--exit-zero", help="Exit with 0 although there are findings.")] = False,
+) -> None:
+    """Look once at every cluster and say what runs on for nobody. Never acts.
+
+    Exit codes: 0 nothing found, 1 findings, 2 usage, 3 a cluster could not be read, or only in part.
+    """
+    configure_logs(form=Format.LOGFMT, level=Level.ERROR)
+    settings = _settings(dsns or [], config=config, budget=budget, grace=grace)
+    pause = None if watch is None else _duration(watch, option="--watch").total_seconds()
+    code = asyncio.run(_report(settings, form=form, pause=pause))
+    raise typer.Exit(Exit.OK if exit_zero and code is Exit.FINDINGS else code)
+
+
+def exit_code(states: Sequence[State]) -> Exit:
+    """What a report ends with: what could not be read weighs more than what was found."""
+    if any(isinstance(state, Unread) or not state.complete for state in states):
+        return Exit.UNREAD
+    looks = [state for state in states if isinstance(state, Look)]
+    found = any(each.kind in ALARMING for look in looks for each in look.judgement.findings)
+    return Exit.FINDINGS if found else Exit.OK
+
+
+def _settings(dsns: Sequence[str], *, config: Path | None, budget: str | None, grace: str | None) -> Settings:
+    if dsns:
+        return wiring.settings_for(
+            dsns,
+            budget=None if budget is None else _duration(budget, option="--budget"),
+            grace=None if grace is None else _duration(grace, option="--grace", zero=True),
+        )
+    if budget is not None or grace is not None:
+        raise UsageError("--budget and --grace go with connection strings; a file has its own budgets")
+    return wiring.load_settings(config, env=os.environ)
+
+
+def _duration(text: str, *, option: str, zero: bool = False) -> timedelta:
+    if text.isdigit():
+        text_or_number: object = int(text)
+    else:
+        text_or_number = text
+    try:
+        return parse_duration(text_or_number, zero=zero)
+    except ValueError as error:
+        raise UsageError(f"{option}: {error}") from error
+
+
+async def _report(settings: Settings, *, form: Output, pause: float | None) -> Exit:
+    cycles = wiring.cycles(settings)
+    try:
+        while True:
+            states = await asyncio.gather(*(_state(cycle) for cycle in cycles))
+            typer.echo(_written(states, settings=settings, form=form), nl=False)
+            if pause is None:
+                return exit_code(states)
+            await asyncio.sleep(pause)
+    finally:
+        for cycle in cycles:
+            cycle.source.close()
+
+
+async def _state(cycle: Cycle) -> State:
+    try:
+        await cycle.take_census()
+        return await cycle.look(tick=True)
+    except ReadError as error:
+        cycle.source.close()
+        return Unread(cycle.server, error.reason, str(error))
+    except Exception as error:  # noqa: BLE001  # a bug in one cluster's look leaves the others' alone
+        get_logger().exception(Event.INTERNAL_ERROR, server=cycle.server)
+        cycle.source.close()
+        return Unread(cycle.server, Reason.INTERNAL, f"{type(error).__name__}: {error}")
+
+
+def _written(states: Sequence[State], *, settings: Settings, form: Output) -> str:
+    match form:
+        case Output.TABLE:
+            return render.table(states, book=settings.book)
+        case Output.MARKDOWN:
+            return render.markdown(states, book=settings.book)
+        case Output.JSON:
+            return render.as_json(states)

@@ -1,0 +1,33 @@
+"""`pgwatchdog run`: the daemon."""
+
+import asyncio
+import os
+
+from watchdog.cli import wiring
+from watchdog.cli.options import Config, DryRun, Listen, LogFormat, LogLevel
+from watchdog.logs import Format, Level, configure_logs
+
+
+def run(
+    config: Config = None,
+    listen: Listen = None,
+    log_level: LogLevel = Level.INFO,
+    log_format: LogFormat = Format.LOGFMT,
+    dry_run: DryRun = False,
+) -> None:
+    """Watch every configured cluster and export what is found, until SIGTERM.
+
+    Without a file, PGWATCHDOG_DSN (or PGWATCHDOG_DSN_FILE), PGWATCHDOG_PASSWORD_FILE and PGWATCHDOG_BUDGET describe
+    one cluster. SIGHUP reloads the file; a bad one is refused and the old one stays in force.
+    """
+    del dry_run  # this version has no other mode; the flag is taken so that it can already stand in a unit file
+    configure_logs(form=log_format, level=log_level)
+    settings = wiring.with_listen(wiring.load_settings(config, env=os.environ), listen)
+    daemon = wiring.daemon(settings, reload=lambda: wiring.load_settings(config, env=os.environ))
+
+    async def main() -> None:
+        stop = asyncio.Event()
+        daemon.handle_signals(stop)
+        await daemon.run(stop=stop)
+
+    asyncio.run(main())

@@ -1,0 +1,110 @@
+"""Budgets: how long the caller of a role or a job waits before it gives up.
+
+Owns which budget applies to which row. Knows no rows' ages: comparing is the judge's work.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from watchdog.core.activity import Clock
+from watchdog.core.jobs import DEFAULT_PATTERN, Allowance, Claim, JobRule, parse_pattern
+
+DEFAULT_GRACE = timedelta(seconds=5)
+"""Drivers that cancel at their own timeout need about 0.3 s; a watchdog without grace races them."""
+
+DEFAULT_NEARING = 0.8
+DEFAULT_JOBS = (JobRule(parse_pattern(DEFAULT_PATTERN)),)
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """The budget that applies to one row. `source` is bounded by configuration and may be a label."""
+
+    limit: timedelta
+    grace: timedelta
+    holding: timedelta
+    source: str
+    clock: Clock
+
+    @property
+    def crossing(self) -> timedelta:
+        """The age from which a run is an orphan."""
+        return self.limit + self.grace
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetBook:
+    """Every configured budget. An empty book judges nothing, and whoever reads it must say so."""
+
+    grace: timedelta = DEFAULT_GRACE
+    nearing: float = DEFAULT_NEARING
+    default: timedelta | None = None
+    roles: Mapping[str, Allowance] = field(default_factory=dict)
+    jobs: tuple[JobRule, ...] = DEFAULT_JOBS
+    provider_roles: frozenset[str] = frozenset()
+
+    def budget(self, role: str, *, claim: Claim | None) -> Budget | None:
+        """The budget for a row of `role` that carries `claim`, or None where nothing is configured.
+
+        A job's budget replaces the role's for the roles that its rule names; elsewhere the smaller counts,
+        because a name is only a claim.
+        """
+        keyed = claim is not None
+        by_role = self._by_role(role, keyed=keyed)
+        by_job = self._by_job(claim) if claim is not None else None
+        if by_role is None or by_job is None:
+            return by_job or by_role
+        if claim is not None and role in claim.rule.roles:
+            return by_job
+        return min(by_job, by_role, key=lambda budget: budget.limit)
+
+    @property
+    def empty(self) -> bool:
+        """True where no row at all could be judged."""
+        return not self._crossings()
+
+    @property
+    def smallest_crossing(self) -> timedelta | None:
+        """The smallest budget plus grace of the book: what the interval in force must not exceed."""
+        return min(self._crossings(), default=None)
+
+    def sources(self) -> dict[str, timedelta]:
+        """Every configured budget by the name that metrics and findings give it."""
+        found = {f"role:{name}": each.limit for name, each in self.roles.items()}
+        for rule in self.jobs:
+            found |= {f"job:{name}": each.limit for name, each in rule.budgets.items()}
+        if self.default is not None:
+            found["default"] = self.default
+        return found
+
+    def _by_role(self, role: str, *, keyed: bool) -> Budget | None:
+        if role in self.roles:
+            return self._made(self.roles[role], source=f"role:{role}", keyed=keyed)
+        if self.default is None or role in self.provider_roles:
+            return None
+        return self._made(Allowance(self.default), source="default", keyed=keyed)
+
+    def _by_job(self, claim: Claim) -> Budget | None:
+        found = claim.rule.allowance(claim.key.job)
+        return None if found is None else self._made(found[1], source=f"job:{found[0]}", keyed=True)
+
+    def _made(self, allowance: Allowance, *, source: str, keyed: bool) -> Budget:
+        return Budget(
+            limit=allowance.limit,
+            grace=self._grace(allowance),
+            holding=allowance.limit if allowance.holding is None else allowance.holding,
+            source=source,
+            clock=allowance.clock or (Clock.RUN if keyed else Clock.STATEMENT),
+        )
+
+    def _grace(self, allowance: Allowance) -> timedelta:
+        return self.grace if allowance.grace is None else allowance.grace
+
+    def _crossings(self) -> list[timedelta]:
+        allowances = list(self.roles.values())
+        for rule in self.jobs:
+            allowances.extend(rule.budgets.values())
+        if self.default is not None:
+            allowances.append(Allowance(self.default))
+        return [each.limit + self._grace(each) for each in allowances]

@@ -1,0 +1,100 @@
+"""A row made ready for judging: which key it carries, which budget applies, which run it is, how old.
+
+Owns the choice of the clock for a row. Compares nothing with a budget yet.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import timedelta
+
+from watchdog.core.activity import Backend, Clock, Doing, Run, Snapshot
+from watchdog.core.budgets import Budget, BudgetBook
+from watchdog.core.jobs import Claim, JobKey, NoKey, read_name
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One running or holding backend with all that is needed to judge it.
+
+    `talking`: a statement arrived within the last interval although the run is older than that, which
+    proves that its client is still there.
+    """
+
+    backend: Backend
+    doing: Doing
+    claim: Claim | None
+    unusable_key: bool
+    budget: Budget | None
+    clock: Clock
+    run: Run
+    age: timedelta
+    talking: bool
+
+    @property
+    def key(self) -> JobKey | None:
+        """The usable job key, if the row carries one."""
+        return None if self.claim is None else self.claim.key
+
+    @property
+    def job(self) -> str:
+        """The job without its window, '' for rows without a usable key: the label `job_key`."""
+        return "" if self.claim is None else self.claim.key.job
+
+    @property
+    def used(self) -> float | None:
+        """The share of the budget that is used, grace not counted."""
+        return None if self.budget is None else self.age / self.budget.limit
+
+
+def cases_of(
+    snapshot: Snapshot, *, book: BudgetBook, pooled: frozenset[str], interval: timedelta
+) -> tuple[list[Case], int]:
+    """The cases of a snapshot, oldest first, and how many running rows show no start and cannot be judged.
+
+    Names from `pooled` roles are not read: a transaction pooler hands a stale name to its next client.
+    """
+    cases = []
+    unreadable = 0
+    for backend in snapshot.backends:
+        if backend.doing is Doing.IDLE:
+            continue
+        case = _case(backend, book=book, pooled=pooled, interval=interval)
+        if case is None:
+            unreadable += 1
+        else:
+            cases.append(case)
+    return sorted(cases, key=lambda case: (case.run.start, case.run.pid)), unreadable
+
+
+def running(cases: Iterable[Case]) -> list[Case]:
+    """Only the cases whose backend executes something now."""
+    return [case for case in cases if case.doing is Doing.RUNNING]
+
+
+def _case(backend: Backend, *, book: BudgetBook, pooled: frozenset[str], interval: timedelta) -> Case | None:
+    read = NoKey.NOT_A_KEY if backend.role in pooled else read_name(backend.application_name, rules=book.jobs)
+    claim = read if isinstance(read, Claim) else None
+    budget = book.budget(backend.role, claim=claim)
+    clock = budget.clock if budget is not None else (Clock.RUN if claim is not None else Clock.STATEMENT)
+    start = backend.start(clock)
+    if start is None:
+        return None
+    return Case(
+        backend=backend,
+        doing=backend.doing,
+        claim=claim,
+        unusable_key=read is NoKey.UNUSABLE,
+        budget=budget,
+        clock=clock,
+        run=Run(backend.pid, backend.started, start.at),
+        age=start.age,
+        talking=_talking(backend, clock=clock, interval=interval),
+    )
+
+
+def _talking(backend: Backend, *, clock: Clock, interval: timedelta) -> bool:
+    start, statement = backend.start(clock), backend.query
+    if clock is not Clock.RUN or start is None or statement is None:
+        return False
+    # The extended protocol stamps Bind a moment after Parse: only a clearly later command is talk.
+    return statement.age <= interval < start.age

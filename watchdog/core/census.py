@@ -1,0 +1,37 @@
+"""What changes rarely on a cluster: names behind oids, rights, and what is out of sight.
+
+A census is taken once a minute; it knows nothing of budgets or findings.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from watchdog.core.activity import UNKNOWN
+
+
+@dataclass(frozen=True, slots=True)
+class Census:
+    """The facts of one census. `hidden` and `tracking_off` count sessions that no poll can judge."""
+
+    server_version: int
+    roles: Mapping[int, str]
+    databases: Mapping[int, str]
+    superusers: frozenset[str]
+    hidden: int
+    hidden_roles: frozenset[str]
+    tracking_off: int
+    connections_used: int
+    connections_max: int
+
+    @property
+    def version(self) -> str:
+        """The server's version as people write it: `18.6` for 180006."""
+        return f"{self.server_version // 10000}.{self.server_version % 10000}"
+
+    def role(self, oid: int | None) -> str:
+        """The role's name, or `unknown` for NULL and for a role younger than this census."""
+        return UNKNOWN if oid is None else self.roles.get(oid, UNKNOWN)
+
+    def database(self, oid: int | None) -> str:
+        """The database's name, or `unknown` for NULL and for one younger than this census."""
+        return UNKNOWN if oid is None else self.databases.get(oid, UNKNOWN)

@@ -1,0 +1,138 @@
+"""Job keys: what `application_name` says about the work that a session does.
+
+Owns the pattern language and the reading of names. A name is a claim of its own session; what it
+may cost whom is decided elsewhere.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from enum import Enum
+
+from watchdog.core.activity import Clock
+
+NAME_LIMIT = 63
+"""The server cuts application_name at 63 bytes (NAMEDATALEN - 1), silently."""
+
+DEFAULT_PATTERN = "scan:{job}:{window}"
+FIELDS = ("job", "window")
+
+_FIELD = re.compile(r"\{([^{}]*)\}")
+
+
+class PatternError(ValueError):
+    """A job pattern that cannot be used; the message says what is wrong and what to write."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class JobKey:
+    """A job and its window, as one session's name gives them; window is '' where the pattern has none."""
+
+    job: str
+    window: str
+
+
+class NoKey(Enum):
+    """Why a name gives no key: it does not look like one, or it does and cannot be trusted."""
+
+    NOT_A_KEY = "not_a_key"
+    UNUSABLE = "unusable"
+
+
+@dataclass(frozen=True, slots=True)
+class JobPattern:
+    """`scan:{job}:{window}` made ready for matching. A field never holds the separator behind it."""
+
+    text: str
+    prefix: str
+    expression: re.Pattern[str]
+
+    def read(self, name: str) -> JobKey | NoKey:
+        """The key that `name` carries. Cut, ambiguous or incomplete names are unusable, never guessed."""
+        match = self.expression.fullmatch(name)
+        if match is None:
+            alike = bool(self.prefix) and name.startswith(self.prefix)
+            return NoKey.UNUSABLE if alike else NoKey.NOT_A_KEY
+        # Servers before 16 write '?' for every byte outside ASCII: two names can have become one.
+        if len(name.encode()) >= NAME_LIMIT or "?" in name:
+            return NoKey.UNUSABLE
+        found = match.groupdict()
+        return JobKey(found["job"], found.get("window", ""))
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """A budget as configured, for one role or one job; what is None is taken from the book."""
+
+    limit: timedelta
+    grace: timedelta | None = None
+    holding: timedelta | None = None
+    clock: Clock | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JobRule:
+    """One entry under `budgets.jobs`. Without `copies` and `retry_gap` copies are shown, never judged."""
+
+    pattern: JobPattern
+    roles: frozenset[str] = frozenset()
+    copies: int | None = None
+    retry_gap: timedelta | None = None
+    budgets: Mapping[str, Allowance] = field(default_factory=dict)
+
+    def allowance(self, job: str) -> tuple[str, Allowance] | None:
+        """The job's own budget or the one for `*`, with the name under which it is configured."""
+        for name in (job, "*"):
+            if name in self.budgets:
+                return name, self.budgets[name]
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A usable key, and the rule whose pattern read it."""
+
+    key: JobKey
+    rule: JobRule
+
+
+def parse_pattern(text: str) -> JobPattern:
+    """Make a pattern from its configured text.
+
+    Raises:
+        PatternError: no `{job}`, an unknown or repeated field, or two fields without a separator.
+
+    """
+    pieces = _FIELD.split(text)
+    literals, fields = pieces[::2], pieces[1::2]
+    _check(text, literals=literals, fields=fields)
+    source = re.escape(literals[0])
+    for name, separator in zip(fields, literals[1:], strict=True):
+        body = f"(?:(?!{re.escape(separator)}).)+" if separator else ".+"
+        source += f"(?P<{name}>{body}){re.escape(separator)}"
+    return JobPattern(text, literals[0], re.compile(source, re.DOTALL))
+
+
+def read_name(name: str, *, rules: Iterable[JobRule]) -> Claim | NoKey:
+    """Read a session's name with the first rule whose pattern fits it."""
+    result = NoKey.NOT_A_KEY
+    for rule in rules:
+        read = rule.pattern.read(name)
+        if isinstance(read, JobKey):
+            return Claim(read, rule)
+        if read is NoKey.UNUSABLE:
+            result = read
+    return result
+
+
+def _check(text: str, *, literals: list[str], fields: list[str]) -> None:
+    if "job" not in fields:
+        raise PatternError(f"pattern {text!r} has no {{job}} field; write for example {DEFAULT_PATTERN!r}")
+    for name in fields:
+        if name not in FIELDS:
+            raise PatternError(f"pattern {text!r} has an unknown field {{{name}}}; known are {{job}} and {{window}}")
+        if fields.count(name) > 1:
+            raise PatternError(f"pattern {text!r} has the field {{{name}}} twice")
+    if any(not separator for separator in literals[1:-1]):
+        raise PatternError(f"pattern {text!r} needs a separator between its fields, for example {DEFAULT_PATTERN!r}")

@@ -1,0 +1,69 @@
+"""Judges one case against its budget: orphan, holding, nearing, or nothing.
+
+The two clocks differ in what a late statement means. By the statement clock it begins a new piece of
+work; by the run clock it continues the old one, which therefore stays an orphan while statements come.
+"""
+
+from datetime import timedelta
+from typing import assert_never
+
+from watchdog.core.activity import Clock, Doing
+from watchdog.core.cases import Case
+from watchdog.core.evidence import Evidence, Finding, Kind
+
+
+def judge_overdue(case: Case, *, nearing: float) -> Finding | None:
+    """The one finding that time alone makes about `case`; the gravest wins."""
+    if case.budget is None:
+        return None
+    if _works(case) and case.age >= case.budget.crossing:
+        return finding(case, kind=Kind.ORPHAN, evidence=(Evidence.OVER_BUDGET,))
+    if _held(case) >= case.budget.holding + case.budget.grace:
+        return finding(case, kind=Kind.HOLDING)
+    if _works(case) and case.age >= case.budget.limit * nearing:
+        return finding(case, kind=Kind.NEARING)
+    return None
+
+
+def until_crossing(case: Case) -> timedelta | None:
+    """How long until `case` becomes an orphan if it goes on; None if it is one or never will be."""
+    if case.budget is None or not _works(case) or case.age >= case.budget.crossing:
+        return None
+    return case.budget.crossing - case.age
+
+
+def finding(case: Case, *, kind: Kind, evidence: tuple[Evidence, ...] = ()) -> Finding:
+    """A finding of `kind` about `case`, measured by the clock that the kind is about."""
+    transaction = case.backend.transaction
+    return Finding(
+        kind=kind,
+        backend=case.backend,
+        run=case.run,
+        key=case.key,
+        clock=case.clock,
+        running=transaction.age if kind is Kind.HOLDING and transaction is not None else case.age,
+        budget=case.budget,
+        evidence=evidence,
+        talking=case.talking,
+    )
+
+
+def _works(case: Case) -> bool:
+    match case.clock:
+        case Clock.STATEMENT:
+            return case.doing is Doing.RUNNING
+        case Clock.RUN:
+            return case.doing is Doing.RUNNING or case.talking
+    assert_never(case.clock)
+
+
+def _held(case: Case) -> timedelta:
+    """How long the transaction has been open without the statement that runs in it now.
+
+    A long statement inside its budget does not hold, a long row of short ones does, also at the instants
+    at which one of them runs. What works by the run clock is judged as a run.
+    """
+    transaction = case.backend.transaction
+    if transaction is None or (case.clock is Clock.RUN and _works(case)):
+        return timedelta(0)
+    return transaction.age - case.age if case.doing is Doing.RUNNING else transaction.age

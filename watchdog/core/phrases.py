@@ -1,0 +1,31 @@
+"""The few phrases that every rendering for people shares: spans of time, verdicts."""
+
+from datetime import timedelta
+
+from watchdog.core.policy import Verdict
+
+_TENTHS_BELOW = 10
+_UNITS = (("d", 86_400, 3_600, "h"), ("h", 3_600, 60, "m"), ("m", 60, 1, "s"))
+
+
+def span(value: timedelta | None) -> str:
+    """A span for people, two units at most: `32m 10s`; `-` for what is not known."""
+    if value is None:
+        return "-"
+    seconds = value.total_seconds()
+    if seconds < _TENTHS_BELOW:
+        return f"{seconds:.1f}s"
+    whole = int(seconds)
+    for name, size, rest, inner in _UNITS:
+        if whole >= size:
+            return f"{whole // size}{name} {whole % size // rest:02d}{inner}"
+    return f"{whole}s"
+
+
+def verdict_words(verdict: Verdict) -> str:
+    """What policy makes of a finding, in words."""
+    if verdict.rule is None:
+        return "shown only"
+    if verdict.withheld is not None:
+        return f"left alone: {verdict.withheld.replace('_', ' ')}"
+    return f"would {verdict.action} (dry run)"

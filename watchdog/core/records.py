@@ -1,0 +1,73 @@
+"""Findings and looks as plain values for JSON: the one shape that reports and the web API share.
+
+Seconds are floats, instants UTC in ISO 8601, and what is unknown is None.
+"""
+
+from datetime import UTC, datetime, timedelta
+
+from watchdog.core.look import Look, Unread
+from watchdog.core.policy import Verdict
+
+Record = dict[str, object]
+
+
+def cluster_record(state: Look | Unread | None, *, server: str) -> Record:
+    """One cluster: whether it was read, completely or not, and its findings. `None`: not looked at yet."""
+    if isinstance(state, Look):
+        return {
+            "server": server,
+            "read": True,
+            "reason": None,
+            "complete": state.complete,
+            "findings": [finding_record(verdict, server=server) for verdict in state.decisions.verdicts],
+        }
+    reason = "not_yet" if state is None else str(state.reason)
+    return {"server": server, "read": False, "reason": reason, "complete": False, "findings": []}
+
+
+def finding_record(verdict: Verdict, *, server: str) -> Record:
+    """One finding with its verdict, flat, under the names of the glossary."""
+    finding = verdict.finding
+    backend, budget = finding.backend, finding.budget
+    return {
+        "server": server,
+        "pid": backend.pid,
+        "backend_start": _instant(backend.started),
+        "role": backend.role,
+        "database": backend.database,
+        "job": finding.key.job if finding.key else None,
+        "window": finding.key.window if finding.key else None,
+        "state": backend.state,
+        "wait_event_type": backend.wait_event_type,
+        "wait_event": backend.wait_event,
+        "query_id": backend.query_id,
+        "kind": str(finding.kind),
+        "evidence": [str(evidence) for evidence in finding.evidence],
+        "clock": str(finding.clock),
+        "start": _instant(finding.run.start),
+        "running_seconds": _seconds(finding.running),
+        "budget_seconds": _seconds(budget.limit) if budget else None,
+        "budget": budget.source if budget else None,
+        "overrun_seconds": _seconds(finding.overrun),
+        "blocks": finding.blocks,
+        "alike": finding.alike,
+        "verdict": verdict_record(verdict),
+    }
+
+
+def verdict_record(verdict: Verdict) -> Record:
+    """What policy made of a finding: by whom it is carried out, and if by nobody, why."""
+    return {
+        "hand": str(verdict.hand),
+        "action": str(verdict.action),
+        "rule": verdict.rule,
+        "withheld": verdict.withheld,
+    }
+
+
+def _seconds(span: timedelta | None) -> float | None:
+    return None if span is None else round(span.total_seconds(), 3)
+
+
+def _instant(at: datetime) -> str:
+    return at.astimezone(UTC).isoformat()

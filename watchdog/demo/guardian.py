@@ -1,0 +1,110 @@
+"""A process that outlives its parent by a moment, and cleans up behind it however it ended.
+
+It reads lines from standard input, `process PID START` and `directory PATH`; when the input ends, because the
+parent has closed it or has been killed, it ends those processes and removes those directories. Standard library
+only, and a session of its own, so that neither Ctrl-C nor a killed process group takes it along.
+"""
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+PATIENCE = 5.0
+
+
+@dataclass(slots=True)
+class Guardian:
+    """The parent's end of a guardian process."""
+
+    process: subprocess.Popen[str]
+
+    @classmethod
+    def start(cls) -> "Guardian":
+        """Start a guardian for this process."""
+        return cls(
+            subprocess.Popen(
+                [sys.executable, "-m", __name__], stdin=subprocess.PIPE, text=True, start_new_session=True, bufsize=1
+            )
+        )
+
+    def mind_process(self, pid: int) -> None:
+        """End this process when the parent has gone."""
+        self._tell(f"process {pid} {start_of(pid)}")
+
+    def mind_directory(self, path: Path) -> None:
+        """Remove this directory when the parent has gone."""
+        self._tell(f"directory {path}")
+
+    def clean_up(self) -> None:
+        """Have everything ended and removed now, and wait for it."""
+        with contextlib.suppress(OSError):
+            self._input.close()
+        self.process.wait(timeout=4 * PATIENCE)
+
+    @property
+    def _input(self) -> IO[str]:
+        assert self.process.stdin is not None  # it was asked for
+        return self.process.stdin
+
+    def _tell(self, line: str) -> None:
+        self._input.write(f"{line}\n")
+        self._input.flush()
+
+
+def start_of(pid: int) -> str:
+    """When a process began, in the kernel's ticks: with it a pid names one process and no later one. '-' if gone."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return "-"
+    return stat.rpartition(")")[2].split()[19]
+
+
+def main() -> None:
+    """Listen until the parent has gone, then clean up: clients before servers, directories last."""
+    processes: list[tuple[int, str]] = []
+    directories: list[Path] = []
+    for line in sys.stdin:
+        kind, _, rest = line.rstrip("\n").partition(" ")
+        if kind == "process":
+            pid, _, begun = rest.partition(" ")
+            processes.append((int(pid), begun))
+        elif kind == "directory":
+            directories.append(Path(rest))
+    for pid, begun in reversed(processes):
+        _end(pid, begun)
+    for directory in directories:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def _end(pid: int, begun: str) -> None:
+    """Immediate shutdown for a server, SIGKILL for whoever is still there after that."""
+    for number in (signal.SIGQUIT, signal.SIGKILL):
+        if start_of(pid) != begun or begun == "-":
+            return
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
+        ends = time.monotonic() + PATIENCE
+        while start_of(pid) == begun and not _is_zombie(pid) and time.monotonic() < ends:
+            time.sleep(0.02)
+        if _is_zombie(pid):
+            return
+
+
+def _is_zombie(pid: int) -> bool:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return True
+    return stat.rpartition(")")[2].split()[0] == "Z"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,85 @@
+"""The stories of the demo: a table of who calls, how they leave, and what should be said of it.
+
+Work is bound by wall clock and not by the machine's cores, except for one real cross join.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+WEB_BUDGET, GRACE, THREADS_BUDGET, DIGEST_BUDGET = "6s", "1s", "8s", "15s"
+
+CONFIGURATION = f"""\
+poll: {{interval: 1s, census_interval: 10s}}
+budgets:
+  grace: {GRACE}
+  roles:
+    web_app: {{budget: {WEB_BUDGET}, holding: 1min}}
+    etl_app: 1min
+  jobs:
+    - pattern: "scan:{{job}}:{{window}}"
+      roles: [etl_app]
+      copies: 1
+      retry_gap: 2s
+      budgets: {{threads: {THREADS_BUDGET}, digest: {DIGEST_BUDGET}}}
+"""
+"""What the demo's daemon runs with, without the cluster and the address."""
+
+LEAVES = 2.0
+LONG_WORK = "SELECT count(pg_sleep(0.1)) FROM generate_series(1, 180)"
+"""18 s whatever the machine is busy with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """One story. `killed_after`: seconds after which the stage kills the caller; `named`: the kind it ends up as."""
+
+    name: str
+    title: str
+    kind: str
+    role: str
+    application: str
+    arguments: Mapping[str, object] = field(default_factory=dict)
+    options: str = ""
+    killed_after: float | None = None
+    named: str | None = None
+
+
+def stories(cross_join: str) -> list[Story]:
+    """All stories; `cross_join` is a real one that takes this machine about 18 s."""
+    return [
+        Story(
+            "A", "client killed, nothing set on the server", "waits", "web_app", "checkout",
+            {"sql": cross_join}, killed_after=LEAVES, named="orphan",
+        ),
+        Story(
+            "B", "client killed, client_connection_check_interval 1 s", "waits_async", "web_app", "search",
+            {"sql": LONG_WORK, "settings": {"client_connection_check_interval": "1000"}}, killed_after=LEAVES,
+        ),
+        Story(
+            "C", "client killed, statement_timeout 5 s", "waits", "web_app", "invoices",
+            {"sql": LONG_WORK}, options="-c statement_timeout=5000", killed_after=LEAVES,
+        ),
+        Story(
+            "D", "client alive, its own caller gone", "middle_layer", "web_app", "gateway",
+            {"sql": LONG_WORK, "leaves": LEAVES}, named="orphan",
+        ),
+        Story(
+            "E", "retry ladder: gives up at 5 s, three attempts", "retries", "etl_app", "scan:threads:2026-11",
+            {"sql": LONG_WORK, "leaves": 5.0, "attempts": 3}, named="orphan",
+        ),
+        Story(
+            "F", "nears its budget and ends in time", "waits", "etl_app", "scan:digest:2026-11",
+            {"sql": "SELECT count(pg_sleep(0.1)) FROM generate_series(1, 135)"}, named="nearing",
+        ),
+        Story("G", "an idle pool", "pool", "web_app", "pool"),
+        Story("H", "a LISTEN session", "listener", "web_app", "listener"),
+        Story(
+            "I", "a transaction of many short calls", "calls", "web_app", "basket",
+            {"sql": "SELECT pg_sleep(0.1)", "calls": 120},
+        ),
+        Story(
+            "J", "a parallel query", "waits", "etl_app", "statistics",
+            {"sql": "SELECT count(pg_sleep(0.01)) FROM parallel_rows"},
+            options="-c parallel_setup_cost=0 -c parallel_tuple_cost=0 -c min_parallel_table_scan_size=0",
+        ),
+    ]  # fmt: skip

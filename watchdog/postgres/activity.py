@@ -1,0 +1,77 @@
+"""From rows of the poll to a snapshot. Knows the columns of `sql/activity.sql` and nothing of budgets."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from watchdog.core.activity import Backend, Moment, Snapshot
+from watchdog.core.census import Census
+from watchdog.postgres.session import Row
+
+
+class _Columns(NamedTuple):
+    """The columns in the order of the statement; all but the first four are NULL on a bare header row."""
+
+    at: datetime
+    postmaster_start: datetime
+    in_recovery: bool
+    sees_all: bool
+    pid: int | None
+    started: datetime | None
+    role: int | None
+    database: int | None
+    application_name: str | None
+    state: str | None
+    wait_event_type: str | None
+    wait_event: str | None
+    query_start: datetime | None
+    query_age: float | None
+    xact_start: datetime | None
+    xact_age: float | None
+    changed: datetime | None
+    changed_age: float | None
+    has_xid: bool
+    query_id: int | None
+
+
+def snapshot_of(rows: Sequence[Row], *, census: Census) -> Snapshot:
+    """The snapshot behind the rows of one poll; there is always at least the header."""
+    columns = [_Columns(*row) for row in rows]  # type: ignore[arg-type]  # the types are the statement's
+    head = columns[0]
+    backends = tuple(
+        _backend(row, pid=row.pid, started=row.started, census=census)
+        for row in columns
+        if row.pid is not None and row.started is not None
+    )
+    return Snapshot(head.at, head.postmaster_start, head.in_recovery, head.sees_all, backends)
+
+
+def strangers(rows: Sequence[Row], *, census: Census) -> bool:
+    """True where a row's role or database is younger than the census, so that a new one is due."""
+    return any(
+        (row.role is not None and row.role not in census.roles)
+        or (row.database is not None and row.database not in census.databases)
+        for row in (_Columns(*each) for each in rows)  # type: ignore[arg-type]  # as above
+    )
+
+
+def _backend(row: _Columns, *, pid: int, started: datetime, census: Census) -> Backend:
+    return Backend(
+        pid=pid,
+        started=started,
+        role=census.role(row.role),
+        database=census.database(row.database),
+        application_name=row.application_name or "",
+        state=row.state or "",
+        wait_event_type=row.wait_event_type,
+        wait_event=row.wait_event,
+        query=_moment(row.query_start, row.query_age),
+        transaction=_moment(row.xact_start, row.xact_age),
+        changed=_moment(row.changed, row.changed_age),
+        has_xid=row.has_xid,
+        query_id=row.query_id,
+    )
+
+
+def _moment(at: datetime | None, age: float | None) -> Moment | None:
+    return None if at is None or age is None else Moment(at, timedelta(seconds=age))

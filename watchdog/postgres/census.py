@@ -1,0 +1,31 @@
+"""Taking a census: several short statements, each with the session's deadline."""
+
+from typing import cast
+
+from watchdog.core.census import Census
+from watchdog.postgres.session import Session
+
+
+async def take_census(session: Session) -> Census:
+    """Read names, rights and what is out of sight.
+
+    Raises:
+        ReadError: any of the statements failed; half a census is none.
+
+    """
+    roles = cast("list[tuple[int, str, bool]]", await session.rows("census_roles"))
+    databases = cast("list[tuple[int, str]]", await session.rows("census_databases"))
+    [sessions] = await session.rows("census_sessions")
+    hidden, hidden_roles, tracking_off, used, most = cast("tuple[int, list[int] | None, int, int, int]", sessions)
+    names = {oid: name for oid, name, _ in roles}
+    return Census(
+        server_version=session.server_version,
+        roles=names,
+        databases=dict(databases),
+        superusers=frozenset(name for _, name, superuser in roles if superuser),
+        hidden=hidden,
+        hidden_roles=frozenset(names[oid] for oid in hidden_roles or () if oid in names),
+        tracking_off=tracking_off,
+        connections_used=used,
+        connections_max=most,
+    )

@@ -1,0 +1,132 @@
+"""Connection strings in any form that libpq takes, made explicit: service files read, hosts listed.
+
+Owns what a DSN means. Opens nothing.
+"""
+
+import configparser
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+
+from watchdog.core.look import Reason
+from watchdog.errors import ReadError
+
+Parameters = dict[str, str]
+
+_HOW = "write host=… user=… dbname=… or postgresql://…"
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One host of a connection string; `host` is None for libpq's default socket."""
+
+    host: str | None
+    hostaddr: str | None
+    port: str | None
+
+    @property
+    def needs_lookup(self) -> bool:
+        """True for a name; False for an address, a socket directory and where an address is given."""
+        if self.host is None or self.hostaddr is not None or self.host.startswith(("/", "@")):
+            return False
+        return not _is_address(self.host)
+
+
+def check_dsn(dsn: str) -> str | None:
+    """What is wrong with a connection string, as a sentence without its password; None if it can be used."""
+    try:
+        parameters = conninfo_to_dict(dsn)
+    except psycopg.ProgrammingError as error:
+        return f"not a connection string: {_masked(_first_line(error), dsn)}; {_HOW}"
+    if not parameters:
+        return f"the connection string is empty; {_HOW}"
+    return None
+
+
+def parameters_of(dsn: str, *, env: Mapping[str, str]) -> Parameters:
+    """The string's parameters, a `service=` entry filled in from its file, the string's own values first.
+
+    Raises:
+        ReadError: the string cannot be read, or the service is not in any file.
+
+    """
+    try:
+        own = {key: str(value) for key, value in conninfo_to_dict(dsn).items()}
+    except psycopg.ProgrammingError as error:
+        raise ReadError(Reason.CONFIGURATION, _masked(_first_line(error), dsn)) from error
+    service = own.pop("service", None) or (env.get("PGSERVICE") if dsn else None)
+    return own if service is None else {**_service(service, env=env), **own}
+
+
+def endpoints_of(parameters: Mapping[str, str], *, env: Mapping[str, str]) -> list[Endpoint]:
+    """The hosts to try, in order."""
+    hosts = _split(parameters.get("host", env.get("PGHOST", "")))
+    addresses = _split(parameters.get("hostaddr", env.get("PGHOSTADDR", "")))
+    ports = _split(parameters.get("port", env.get("PGPORT", "")))
+    count = max(len(hosts), len(addresses), 1)
+    if len(ports) == 1:
+        ports *= count
+    return [Endpoint(*(part[i] if i < len(part) else None for part in (hosts, addresses, ports))) for i in range(count)]
+
+
+def target_of(dsn: str) -> str:
+    """Where a connection string points to, for people: host, port and database, never a password."""
+    try:
+        parameters = conninfo_to_dict(dsn)
+    except psycopg.ProgrammingError:
+        return "?"
+    if "service" in parameters and "host" not in parameters:
+        return f"service={parameters['service']}"
+    host = parameters.get("host") or parameters.get("hostaddr") or "local socket"
+    port = f":{parameters['port']}" if "port" in parameters else ""
+    database = f"/{parameters['dbname']}" if "dbname" in parameters else ""
+    return f"{host}{port}{database}"
+
+
+def _split(value: str) -> list[str | None]:
+    return [part.strip() or None for part in value.split(",")] if value else []
+
+
+def _is_address(host: str) -> bool:
+    return ":" in host or all(part.isdigit() for part in host.split("."))
+
+
+def _masked(message: str, dsn: str) -> str:
+    """The driver quotes what it stumbled over, and that may be a piece of a password: only names of keys stay."""
+    return re.sub(r'"([^"]*)"', lambda found: found[0] if f"{found[1]}=" in dsn and found[1] else '"…"', message)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0]
+
+
+def _service(name: str, *, env: Mapping[str, str]) -> Parameters:
+    """Read like libpq: the user's file first, then the system's. libpq itself would look hosts up in our loop."""
+    own = env.get("PGSERVICEFILE")
+    files = [Path(own) if own else Path(env.get("HOME", "/")) / ".pg_service.conf"]
+    if "PGSYSCONFDIR" in env:
+        files.append(Path(env["PGSYSCONFDIR"]) / "pg_service.conf")
+    files.append(Path("/etc/postgresql-common/pg_service.conf"))
+    for file in files:
+        found = _section(file, name)
+        if found is not None:
+            return found
+    tried = ", ".join(str(file) for file in files)
+    raise ReadError(Reason.CONFIGURATION, f"service {name!r} is in none of {tried}")
+
+
+def _section(file: Path, name: str) -> Parameters | None:
+    parser = configparser.RawConfigParser(delimiters=("=",), comment_prefixes=("#",), strict=False)
+    parser.optionxform = str  # type: ignore[method-assign,assignment]  # the documented way to keep keys as written
+    try:
+        parser.read_string(file.read_text(encoding="utf-8"), source=str(file))
+    except OSError:
+        return None
+    except (configparser.Error, UnicodeDecodeError) as error:
+        raise ReadError(Reason.CONFIGURATION, f"{os.fspath(file)}: {_first_line(error)}") from error
+    return dict(parser[name]) if parser.has_section(name) else None

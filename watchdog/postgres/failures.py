@@ -1,0 +1,49 @@
+"""From what the driver raises to a bounded reason: by class and SQLSTATE, never by the words of a message."""
+
+import psycopg
+
+from watchdog.core.look import Reason
+from watchdog.errors import ReadError
+
+_BY_STATE = {
+    "28000": Reason.AUTHENTICATION,
+    "28P01": Reason.AUTHENTICATION,
+    "3D000": Reason.NO_DATABASE,
+    "53300": Reason.TOO_MANY_CONNECTIONS,
+    "57P03": Reason.STARTING_UP,
+    "42501": Reason.NOT_PERMITTED,
+    "57014": Reason.TIMEOUT,
+    "55P03": Reason.TIMEOUT,
+}
+_BY_CLASS = {"08": Reason.CONNECTION_LOST, "57": Reason.CONNECTION_LOST, "28": Reason.AUTHENTICATION}
+
+_ADVICE = {
+    Reason.AUTHENTICATION: "check user, password and pg_hba.conf",
+    Reason.NO_DATABASE: "check dbname",
+    Reason.TOO_MANY_CONNECTIONS: "on PostgreSQL 16 and later grant pg_use_reserved_connections",
+    Reason.NOT_PERMITTED: "grant pg_monitor to the role",
+}
+
+
+def reason_of(state: str | None) -> Reason:
+    """The reason behind an SQLSTATE; without one nothing answered, or the link broke."""
+    if state is None:
+        return Reason.CONNECTION_LOST
+    return _BY_STATE.get(state) or _BY_CLASS.get(state[:2]) or Reason.STATEMENT
+
+
+def connect_failure(state: str | None, *, message: str) -> ReadError:
+    """A failed attempt to connect, as a sentence with what to do about it."""
+    reason = Reason.UNREACHABLE if state is None else reason_of(state)
+    return ReadError(reason, _sentence(reason, message))
+
+
+def statement_failure(error: psycopg.Error) -> ReadError:
+    """A failed statement, as a sentence with what to do about it."""
+    reason = reason_of(error.sqlstate)
+    return ReadError(reason, _sentence(reason, error.diag.message_primary or str(error)))
+
+
+def _sentence(reason: Reason, message: str) -> str:
+    text = " ".join(message.split())
+    return f"{text} ({_ADVICE[reason]})" if reason in _ADVICE else text

@@ -1,0 +1,155 @@
+"""One session on one cluster: opened before trouble, one statement at a time, a deadline for each.
+
+A deadline closes the socket first and cancels the task second: the driver's own way, a cancel request to a frozen
+server, takes seconds. Behind a pooler nothing is set on the session, because the pooler would hand our short
+timeouts on to other clients.
+"""
+
+import asyncio
+import contextlib
+import os
+import socket
+from collections.abc import Coroutine, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import psycopg
+from psycopg.abc import Buffer
+from psycopg.adapt import Loader
+
+from watchdog.core.look import Reason
+from watchdog.errors import ReadError
+from watchdog.postgres.failures import statement_failure
+from watchdog.postgres.sql import statement
+
+Row = tuple[object, ...]
+Parameters = Sequence[object] | Mapping[str, object]
+Connection = psycopg.AsyncConnection[Row]
+
+_TEXT_TYPES = ("text", "name")
+
+
+class Connect(Protocol):
+    """Opens a connection within a number of seconds."""
+
+    async def __call__(self, *, timeout: float) -> Connection:
+        """A connection in autocommit.
+
+        Raises:
+            ReadError: with the reason.
+
+        """
+
+
+@dataclass(slots=True)
+class Session:
+    """An open session. `behind_pooler`: the server process is not the one that greeted us."""
+
+    connection: Connection
+    timeout: float
+    own_role: int
+    behind_pooler: bool
+
+    @property
+    def server_version(self) -> int:
+        """As the server counts: 180006 for 18.6."""
+        return self.connection.info.server_version
+
+    async def rows(self, name: str, parameters: Parameters = ()) -> list[Row]:
+        """The rows of a statement from `sql/`.
+
+        Raises:
+            ReadError: refused, timed out or lost; after the last two the session is closed.
+
+        """
+        return await _bounded(self.connection, _execute(self.connection, name, parameters), timeout=self.timeout)
+
+    def drop(self) -> None:
+        """Close without a word to the server and without waiting for it; no statement may be under way."""
+        _drop(self.connection)
+
+
+async def open_session(connect: Connect, *, timeout: float, idle_limit: float) -> Session:
+    """Open a session and settle it; `idle_limit` (seconds) is when the server ends it if we fall silent.
+
+    Raises:
+        ReadError: with the reason.
+
+    """
+    connection = await connect(timeout=timeout)
+    for name in _TEXT_TYPES:
+        connection.adapters.register_loader(name, _TolerantText)
+        connection.adapters.register_loader(name, _TolerantBinaryText)
+    connection.prepare_threshold = None
+    try:
+        [(pid, role)] = await _bounded(connection, _execute(connection, "whoami", ()), timeout=timeout)
+        behind_pooler = pid != connection.info.backend_pid
+        if not behind_pooler:
+            connection.prepare_threshold = 0
+            settle = _execute(connection, "settle", _settings(timeout=timeout, idle_limit=idle_limit))
+            await _bounded(connection, settle, timeout=timeout)
+    except BaseException:
+        _drop(connection)
+        raise
+    return Session(connection, timeout, role if isinstance(role, int) else 0, behind_pooler)
+
+
+def _settings(*, timeout: float, idle_limit: float) -> tuple[str, str]:
+    # The server gives up a little before we do, so that an ordinary timeout keeps the session.
+    return f"{max(1, int(timeout * 900))}", f"{int(idle_limit * 1000)}"
+
+
+async def _execute(connection: Connection, name: str, parameters: Parameters) -> list[Row]:
+    async with connection.cursor(binary=True) as cursor:
+        await cursor.execute(statement(name), parameters)
+        return await cursor.fetchall()
+
+
+async def _bounded(connection: Connection, work: Coroutine[object, object, list[Row]], *, timeout: float) -> list[Row]:
+    task = asyncio.ensure_future(work)
+    try:
+        done, _ = await asyncio.wait({task}, timeout=timeout)
+    except asyncio.CancelledError:
+        await _abandon(connection, task)
+        raise
+    if not done:
+        await _abandon(connection, task)
+        raise ReadError(Reason.TIMEOUT, f"no answer within {timeout:g} s")
+    try:
+        return task.result()
+    except psycopg.Error as error:
+        raise statement_failure(error) from error
+
+
+async def _abandon(connection: Connection, task: "asyncio.Task[list[Row]]") -> None:
+    """Socket first: the driver then sees the end of the stream at once and has nobody to send a cancel to."""
+    _cut(connection)
+    await asyncio.wait({task}, timeout=0.2)
+    if not task.done():
+        task.cancel()
+        await asyncio.wait({task}, timeout=0.2)
+    if task.done() and not task.cancelled():
+        task.exception()  # looked at, so that it is not reported as never retrieved
+
+
+def _cut(connection: Connection) -> None:
+    pgconn = connection.pgconn
+    if pgconn.status == psycopg.pq.ConnStatus.OK:
+        with contextlib.suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(pgconn.socket)) as end:
+            end.shutdown(socket.SHUT_RDWR)
+
+
+def _drop(connection: Connection) -> None:
+    _cut(connection)
+    connection.pgconn.finish()
+
+
+class _TolerantText(Loader):
+    """Text that may be in any encoding: undecodable bytes are shown escaped, never an error."""
+
+    def load(self, data: Buffer) -> str:
+        return bytes(data).decode("utf-8", "backslashreplace")
+
+
+class _TolerantBinaryText(_TolerantText):
+    format = psycopg.pq.Format.BINARY

@@ -1,0 +1,38 @@
+-- One poll: a header row that is always there, and the client backends that run or are in a transaction.
+-- An empty answer is an answer, and a right that was lost since the last poll shows in the header.
+-- Sparse: by id, one pass over the slots for each row found. Full: one pass for all, better from some 70 rows on.
+-- No catalog is joined (a locked pg_authid must not stop us): oids are named by the census.
+WITH header AS MATERIALIZED (
+    SELECT pg_catalog.clock_timestamp() AS at,
+           pg_catalog.pg_postmaster_start_time() AS postmaster_start,
+           pg_catalog.pg_is_in_recovery() AS in_recovery,
+           pg_catalog.pg_has_role(CURRENT_USER, 'pg_read_all_stats', 'USAGE') AS sees_all
+)
+SELECT h.at, h.postmaster_start, h.in_recovery, h.sees_all,
+       a.pid, a.backend_start, a.usesysid::pg_catalog.int8, a.datid::pg_catalog.int8, a.application_name,
+       a.state, a.wait_event_type, a.wait_event,
+       a.query_start,
+       GREATEST(0, EXTRACT(EPOCH FROM h.at OPERATOR(pg_catalog.-) a.query_start))::pg_catalog.float8,
+       a.xact_start,
+       GREATEST(0, EXTRACT(EPOCH FROM h.at OPERATOR(pg_catalog.-) a.xact_start))::pg_catalog.float8,
+       a.state_change,
+       GREATEST(0, EXTRACT(EPOCH FROM h.at OPERATOR(pg_catalog.-) a.state_change))::pg_catalog.float8,
+       a.backend_xid IS NOT NULL,
+       a.query_id
+FROM header AS h
+LEFT JOIN (
+    SELECT s.*
+    FROM pg_catalog.pg_stat_get_backend_idset() AS i(id)
+    CROSS JOIN LATERAL pg_catalog.pg_stat_get_activity(pg_catalog.pg_stat_get_backend_pid(i.id)) AS s
+    WHERE %(sparse)s
+      AND pg_catalog.pg_stat_get_backend_xact_start(i.id) IS NOT NULL
+    UNION ALL
+    SELECT s.*
+    FROM pg_catalog.pg_stat_get_activity(NULL) AS s
+    WHERE NOT %(sparse)s
+) AS a
+    ON a.backend_type = 'client backend'
+   AND a.xact_start IS NOT NULL
+   AND a.state <> 'idle'
+   AND a.pid <> pg_catalog.pg_backend_pid()
+   AND NOT (a.application_name = 'pgwatchdog' AND a.usesysid = %(own_role)s::pg_catalog.int8::pg_catalog.oid)

@@ -1,0 +1,3 @@
+-- Who stands directly in the way of each waiter, all in one pass. Pid 0 is a prepared transaction.
+SELECT w.pid, pg_catalog.pg_blocking_pids(w.pid)
+FROM pg_catalog.unnest(%s::pg_catalog.int4[]) AS w(pid)

@@ -1,0 +1,12 @@
+-- Sessions that no poll can judge, and how full the server is. A hidden row has neither state nor start and a
+-- marker for its text; both are asked for, because a session that has only just begun has no state either.
+SELECT pg_catalog.count(*) FILTER (WHERE s.hidden),
+       pg_catalog.array_agg(DISTINCT s.usesysid::pg_catalog.int8) FILTER (WHERE s.hidden),
+       pg_catalog.count(*) FILTER (WHERE s.state = 'disabled' AND s.backend_type = 'client backend'),
+       pg_catalog.count(*) FILTER (WHERE s.backend_type = 'client backend' OR s.hidden),
+       pg_catalog.current_setting('max_connections')::pg_catalog.int8
+FROM (
+    SELECT a.*,
+           a.state IS NULL AND a.query = '<insufficient privilege>' AND a.usesysid IS NOT NULL AS hidden
+    FROM pg_catalog.pg_stat_get_activity(NULL) AS a
+) AS s

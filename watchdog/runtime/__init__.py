@@ -1,0 +1,1 @@
+"""What runs: one look after another on each cluster, each cluster by itself. Knows ports, no driver."""

@@ -1,0 +1,62 @@
+"""When to look next: at the next tick, or when the next run crosses its budget, whichever comes first.
+
+Pure arithmetic on seconds of one monotonic clock. The server says how far a run is from its crossing; only that
+distance is measured here, never an age.
+"""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from watchdog.core.budgets import BudgetBook
+from watchdog.core.look import Reason
+
+SHORTEST_INTERVAL = timedelta(seconds=1)
+SHARED_LOOK = 0.05
+"""Crossings within this many seconds share a look."""
+
+LOOK_SPACING = 0.1
+"""At most ten looks a second and cluster."""
+
+LONGEST_PAUSE = 30.0
+SLOW_PAUSE = (30.0, 60.0)
+"""After a refused password: a server may lock out whoever tries too often."""
+
+
+@dataclass(frozen=True, slots=True)
+class Appointment:
+    """When to look next (monotonic seconds), and whether that look is a tick."""
+
+    at: float
+    tick: bool
+
+
+def interval_in_force(configured: timedelta, *, book: BudgetBook) -> timedelta:
+    """The configured interval, or the smallest budget plus grace where that is shorter, never under a second."""
+    smallest = book.smallest_crossing
+    return configured if smallest is None else max(SHORTEST_INTERVAL, min(configured, smallest))
+
+
+def next_look(*, read_at: float, next_tick: float, crossings: Sequence[timedelta]) -> Appointment:
+    """The next appointment after a look that was read at `read_at`; `crossings` are waits, shortest first."""
+    due = [read_at + wait.total_seconds() for wait in crossings]
+    if not due:
+        return Appointment(next_tick, tick=True)
+    shared = max(at for at in due if at <= due[0] + SHARED_LOOK)
+    at = max(shared, read_at + LOOK_SPACING)
+    return Appointment(at, tick=False) if at < next_tick else Appointment(next_tick, tick=True)
+
+
+def following_tick(tick: float, *, interval: float, now: float) -> float:
+    """The tick after `tick`; ticks that have been missed are left out, not made up for."""
+    missed = max(0, int((now - tick) // interval))
+    return tick + (missed + 1) * interval
+
+
+def pause_after(reason: Reason, *, failures: int, interval: float, rng: random.Random) -> float:
+    """Seconds to wait after the `failures`-th failure in a row: full jitter under a growing ceiling."""
+    if reason is Reason.AUTHENTICATION:
+        return rng.uniform(*SLOW_PAUSE)
+    ceiling = min(LONGEST_PAUSE, interval * 2 ** min(failures - 1, 10))
+    return rng.uniform(0.0, ceiling)

@@ -1,0 +1,89 @@
+"""Watching one cluster for as long as it is configured. This task never ends by an exception.
+
+It is the one owner of the cluster's session: looks and censuses happen one after the other, looks first.
+"""
+
+import asyncio
+import random
+import time
+from dataclasses import dataclass, field
+from typing import Never
+
+from watchdog.core.look import Reason, Unread
+from watchdog.errors import ReadError
+from watchdog.logs import Event, get_logger
+from watchdog.runtime.cycle import Cycle
+from watchdog.runtime.ports import Sink
+from watchdog.runtime.timetable import Appointment, following_tick, next_look, pause_after
+
+STALE_CENSUS_GAP = 5.0
+"""Seconds between two censuses that are taken early because a stranger has turned up."""
+
+CENSUS_PATIENCE = 5
+"""A census waits for crossings, but not for more than this many of its own intervals."""
+
+
+@dataclass(slots=True)
+class Watch:
+    """One cluster's task. Times are seconds; `deadline` is that of one statement."""
+
+    cycle: Cycle
+    sink: Sink
+    interval: float
+    census_interval: float
+    deadline: float
+    rng: random.Random = field(default_factory=random.Random)
+    _failures: int = 0
+    _census_at: float = 0.0
+
+    async def run(self, *, delay: float) -> Never:
+        """Look until cancelled; the first look comes after `delay` seconds, so that clusters do not march in step."""
+        try:
+            await asyncio.sleep(delay)
+            while True:  # noqa: ASYNC110  # a pause is what it is
+                await asyncio.sleep(await self._stretch())
+        finally:
+            self.cycle.source.close()
+
+    async def _stretch(self) -> float:
+        """Look until something fails; returns how long to pause before the next attempt."""
+        try:
+            await self._look_on()
+        except ReadError as error:
+            return self._failed(error.reason, str(error))
+        except Exception as error:  # noqa: BLE001  # the outermost frame: one cluster's bug is its own
+            get_logger().exception(Event.INTERNAL_ERROR, server=self.cycle.server)
+            return self._failed(Reason.INTERNAL, f"{type(error).__name__}: {error}")
+
+    async def _look_on(self) -> Never:
+        await self._take_census()
+        appointment = Appointment(time.monotonic(), tick=True)
+        next_tick = appointment.at
+        while True:
+            await asyncio.sleep(max(0.0, appointment.at - time.monotonic()))
+            look = await self.cycle.look(tick=appointment.tick)
+            read_at = time.monotonic()
+            self._failures = 0
+            self.sink.publish(look)
+            if appointment.tick:
+                next_tick = following_tick(next_tick, interval=self.interval, now=read_at)
+            appointment = next_look(read_at=read_at, next_tick=next_tick, crossings=look.judgement.crossings)
+            if self._census_is_due(appointment):
+                await self._take_census()
+
+    async def _take_census(self) -> None:
+        await self.cycle.take_census()
+        self._census_at = time.monotonic()
+
+    def _census_is_due(self, appointment: Appointment) -> bool:
+        now = time.monotonic()
+        age = now - self._census_at
+        wanted = age >= self.census_interval or (self.cycle.source.census_is_stale and age >= STALE_CENSUS_GAP)
+        in_the_way = not appointment.tick and appointment.at - now < self.deadline
+        return wanted and (not in_the_way or age >= CENSUS_PATIENCE * self.census_interval)
+
+    def _failed(self, reason: Reason, detail: str) -> float:
+        self.cycle.source.close()
+        self._failures += 1
+        self.sink.publish(Unread(self.cycle.server, reason, detail))
+        return pause_after(reason, failures=self._failures, interval=self.interval, rng=self.rng)

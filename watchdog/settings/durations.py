@@ -1,0 +1,86 @@
+"""Durations with units, as people write them: `30s`, `15min`, `1.5h`."""
+
+import re
+from datetime import timedelta
+from typing import Annotated
+
+from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
+from pydantic_core import PydanticCustomError
+
+PATTERN = r"^[0-9]+(\.[0-9]+)?(ms|s|min|m|h|d)$"
+
+_SHAPE = re.compile(r"(?P<amount>[0-9]+(?:\.[0-9]+)?)\s?(?P<unit>ms|s|min|m|h|d)")
+_UNITS = {
+    "ms": timedelta(milliseconds=1),
+    "s": timedelta(seconds=1),
+    "m": timedelta(minutes=1),
+    "min": timedelta(minutes=1),
+    "h": timedelta(hours=1),
+    "d": timedelta(days=1),
+}
+_HOW = "write a number with a unit (ms, s, min, h, d), for example 30s, 15min or 1.5h"
+_LONGEST = timedelta(days=3650)
+
+
+def parse_duration(text: object, *, zero: bool = False) -> timedelta:
+    """Read a duration; zero is refused unless `zero`.
+
+    Raises:
+        ValueError: anything else; the message says what to write.
+
+    """
+    if isinstance(text, timedelta):
+        return text
+    if isinstance(text, (int, float)) and not isinstance(text, bool):
+        hint = f" (did you mean {text}s or {text}min?)" if text > 0 else ""
+        raise ValueError(f"{text} has no unit{hint}: {_HOW}")  # noqa: TRY004  # a value people wrote, not a type
+    if not isinstance(text, str):
+        raise ValueError(f"is not a duration: {_HOW}")  # noqa: TRY004  # as above
+    match = _SHAPE.fullmatch(text.strip())
+    if match is None:
+        raise ValueError(f"{text!r} is not a duration: {_HOW}")
+    try:
+        value = float(match["amount"]) * _UNITS[match["unit"]]
+    except OverflowError:
+        value = _LONGEST + timedelta(days=1)
+    if value > _LONGEST:
+        raise ValueError(f"{text!r} is longer than ten years")
+    if value < timedelta(milliseconds=1) and not (zero and value == timedelta(0)):
+        raise ValueError(f"{text!r} is too short: it must be at least 1ms{' or 0s' if zero else ''}")
+    return value
+
+
+def format_duration(span: timedelta) -> str:
+    """The shortest exact spelling that `parse_duration` reads back: 900 s is `15min`."""
+    milliseconds = round(span / timedelta(milliseconds=1))
+    for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000)):
+        if milliseconds and milliseconds % size == 0:
+            return f"{milliseconds // size}{unit}"
+    if milliseconds % 100 == 0:
+        return f"{milliseconds / 1000:g}s"
+    return f"{milliseconds}ms"
+
+
+def _positive(value: object) -> timedelta:
+    return _read(value, zero=False)
+
+
+def _or_zero(value: object) -> timedelta:
+    return _read(value, zero=True)
+
+
+def _read(value: object, *, zero: bool) -> timedelta:
+    try:
+        return parse_duration(value, zero=zero)
+    except ValueError as error:
+        raise PydanticCustomError("duration", "{problem}", {"problem": str(error)}) from error
+
+
+_SCHEMA = WithJsonSchema({"type": "string", "pattern": PATTERN, "examples": ["30s", "15min", "1.5h"]})
+_SPELLED = PlainSerializer(format_duration)
+
+Duration = Annotated[timedelta, BeforeValidator(_positive), _SPELLED, _SCHEMA]
+"""A duration above zero."""
+
+Grace = Annotated[timedelta, BeforeValidator(_or_zero), _SPELLED, _SCHEMA]
+"""A duration that may be `0s`."""

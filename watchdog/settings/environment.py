@@ -1,0 +1,116 @@
+"""The environment: scalars of the file by another road, and one whole cluster for a sidecar.
+
+Variables can change how pgwatchdog looks, never whom it may touch. An unknown one with our prefix is an error,
+because a mistyped variable is otherwise ignored in silence.
+"""
+
+import difflib
+import re
+import typing
+from collections.abc import Mapping
+from pathlib import Path
+
+from pydantic import BaseModel
+from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
+
+from watchdog.settings import schema
+from watchdog.settings.document import Place, Value, read_scalar
+
+PREFIX = "PGWATCHDOG_"
+FLAGS = ("PGWATCHDOG_CONFIG_FILE", "PGWATCHDOG_LOG_LEVEL", "PGWATCHDOG_LOG_FORMAT")
+"""Variables that stand for flags of the command line."""
+
+SECTIONS = ("poll", "web", "budgets", "labels", "privacy")
+
+_KUBERNETES_SERVICE = re.compile(r"PGWATCHDOG_(?:\w+_)?SERVICE_(?:HOST|PORT(?:_\w+)?)")
+_KUBERNETES_PORT = re.compile(r"PGWATCHDOG_(?:\w+_)?PORT(?:_[0-9]+_(?:TCP|UDP|SCTP)(?:_(?:PROTO|PORT|ADDR))?)?")
+
+
+class OneCluster(BaseSettings):
+    """The whole configuration of a sidecar: one cluster and the budget of its callers."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, extra="ignore", frozen=True, case_sensitive=True)
+
+    NAME: str = "postgres"
+    DSN: str | None = None
+    DSN_FILE: Path | None = None
+    PASSWORD_FILE: str | None = None
+    BUDGET: str | None = None
+
+    @classmethod
+    def settings_customise_sources(  # the signature is the library's
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Only what was handed in: which environment is meant is the caller's decision."""
+        return (init_settings,)
+
+
+def one_cluster(env: Mapping[str, str]) -> OneCluster:
+    """The sidecar's variables out of `env`."""
+    source = EnvSettingsSource(OneCluster)
+    source.env_vars = {name: env[name] for name in env if name.startswith(PREFIX)}
+    return OneCluster(**source())
+
+
+def scalar_names() -> dict[str, Place]:
+    """Every variable that stands for a scalar of the file, with its place there."""
+    names: dict[str, Place] = {}
+    for section in SECTIONS:
+        model = schema.Root.model_fields[section].annotation
+        for key, field in _fields(model):
+            if not _is_collection(field):
+                names[f"{PREFIX}{section.upper()}_{key.upper()}"] = (section, key)
+    return names
+
+
+def read_scalars(env: Mapping[str, str]) -> tuple[dict[Place, Value], dict[Place, str], list[str]]:
+    """Values by place, the variable behind each place, and the problems of all our variables."""
+    names = scalar_names()
+    values: dict[Place, Value] = {}
+    sources: dict[Place, str] = {}
+    problems: list[str] = []
+    for name in sorted(each for each in env if each.startswith(PREFIX)):
+        if name in names:
+            sources[names[name]] = name
+            try:
+                values[names[name]] = read_scalar(env[name])
+            except ValueError as error:
+                problems.append(f"environment {name}: {error}")
+        elif not _is_known(name, env[name]):
+            problems.append(_unknown(name, [*names, *_own_names()]))
+    return values, sources, problems
+
+
+def _fields(model: object) -> list[tuple[str, object]]:
+    if not (isinstance(model, type) and issubclass(model, BaseModel)):
+        raise TypeError(f"{model!r} is not a section")
+    return [(name, field.annotation) for name, field in model.model_fields.items()]
+
+
+def _is_collection(annotation: object) -> bool:
+    return typing.get_origin(annotation) in (list, dict)
+
+
+def _own_names() -> list[str]:
+    return [*(PREFIX + name for name in OneCluster.model_fields), *FLAGS]
+
+
+def _is_known(name: str, value: str) -> bool:
+    if name in _own_names() or _KUBERNETES_SERVICE.fullmatch(name):
+        return True
+    return bool(_KUBERNETES_PORT.fullmatch(name)) and (
+        value.startswith(("tcp://", "udp://", "sctp://")) or "_PORT_" in name
+    )
+
+
+def _unknown(name: str, known: list[str]) -> str:
+    if re.match(rf"{PREFIX}(POLICY|CLUSTERS?|PROTECT|MODE|ENFORCE|ARM)", name):
+        return f"environment {name}: cannot be set here; what may be touched is decided in the file alone"
+    near = difflib.get_close_matches(name, known, n=1)
+    hint = f"; did you mean {near[0]}?" if near else f"; known are {', '.join(sorted(known))}"
+    return f"environment {name}: unknown variable{hint}"

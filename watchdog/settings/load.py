@@ -1,0 +1,191 @@
+"""Loading: a file or the environment alone becomes `Settings`, or one error that lists every problem."""
+
+import difflib
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from pydantic import BaseModel, ValidationError
+
+from watchdog.errors import ConfigurationError
+from watchdog.settings import environment, schema
+from watchdog.settings.document import Document, Place, Value, dotted, is_trapped, read_document
+from watchdog.settings.durations import parse_duration
+from watchdog.settings.tree import Settings, build
+
+CheckDsn = Callable[[str], str | None]
+"""Says what is wrong with a connection string, or None; given by the room that owns the driver."""
+
+
+def load_file(path: Path, *, env: Mapping[str, str], check_dsn: CheckDsn) -> Settings:
+    """Load the file at `path`, with the scalars of `env` over it.
+
+    Raises:
+        ConfigurationError: with every problem of file and environment.
+
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise ConfigurationError([f"{path}: cannot be read: {reason}"]) from error
+    document = read_document(path, text=text)
+    if document.problems and not document.values:
+        raise ConfigurationError([f"{_where(document, {}, place)}: {text}" for place, text in document.problems])
+    problems: list[str] = []
+    sidecar = environment.one_cluster(env)
+    if sidecar.DSN or sidecar.DSN_FILE:
+        problems.append("environment PGWATCHDOG_DSN: clusters come from the file or from the environment, not both")
+    return _validated(document, env=env, base=path.parent, check_dsn=check_dsn, problems=problems)
+
+
+def load_environment(env: Mapping[str, str], *, check_dsn: CheckDsn) -> Settings:
+    """One cluster from `PGWATCHDOG_DSN` (or `_DSN_FILE`), `_PASSWORD_FILE`, `_BUDGET` and `_NAME`.
+
+    Raises:
+        ConfigurationError: no DSN, or any other problem.
+
+    """
+    sidecar = environment.one_cluster(env)
+    problems: list[str] = []
+    dsn = sidecar.DSN
+    if sidecar.DSN_FILE is not None:
+        try:
+            dsn = sidecar.DSN_FILE.read_text(encoding="utf-8").strip()
+        except OSError as error:
+            problems.append(f"environment PGWATCHDOG_DSN_FILE: {sidecar.DSN_FILE} cannot be read: {error.strerror}")
+    if not dsn and not problems:
+        problems.append("nothing to watch: give a file with -c FILE, or set PGWATCHDOG_DSN for one cluster")
+    cluster: dict[str, Value] = {"name": sidecar.NAME, "dsn": dsn or "-"}
+    if sidecar.PASSWORD_FILE is not None:
+        cluster["password_file"] = sidecar.PASSWORD_FILE
+    document = Document("environment", values={"clusters": [cluster]})
+    if sidecar.BUDGET is not None:
+        try:
+            parse_duration(sidecar.BUDGET)
+            document.values["budgets"] = {"default": sidecar.BUDGET}
+        except ValueError as error:
+            problems.append(f"environment PGWATCHDOG_BUDGET: {error}")
+    if problems:
+        raise ConfigurationError(problems)
+    return _validated(document, env=env, base=Path(), check_dsn=check_dsn, problems=problems)
+
+
+def json_schema() -> dict[str, object]:
+    """The JSON Schema of a configuration file."""
+    document = schema.Root.model_json_schema()
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "pgwatchdog", **document}
+
+
+def _validated(
+    document: Document, *, env: Mapping[str, str], base: Path, check_dsn: CheckDsn, problems: list[str]
+) -> Settings:
+    scalars, sources, unknown = environment.read_scalars(env)
+    problems += unknown
+    for (section, key), value in scalars.items():
+        inner = document.values.setdefault(str(section), {})
+        if isinstance(inner, dict):
+            inner[str(key)] = value
+    found = [*document.problems, *_semantic(document, check_dsn)]
+    try:
+        root = schema.Root.model_validate(document.values)
+    except ValidationError as error:
+        for each in error.errors():
+            if not is_trapped(each["input"]):
+                place = _place(each["loc"])
+                found.append((place, _sentence(each, place)))
+    else:
+        if not problems and not found:
+            return build(root, base=base, source=document.name)
+    found.sort(key=lambda problem: document.line(problem[0]))
+    raise ConfigurationError([*(f"{_where(document, sources, place)}: {text}" for place, text in found), *problems])
+
+
+def _where(document: Document, sources: Mapping[Place, str], place: Place) -> str:
+    if place in sources:
+        return f"environment {sources[place]}"
+    if place[-1:] == ("again",):
+        return document.where(place).removesuffix(".again")
+    if place[-1:] == ("budget",) and place not in document.lines and place[:-1] in document.lines:
+        return document.where(place[:-1])  # the short form: `role: 30s` has no key of that name in the file
+    return document.where(place)
+
+
+def _place(loc: Sequence[str | int]) -> Place:
+    """The path in the file: the location without what the validator adds for the key of a mapping."""
+    return tuple(part for part in loc if part != "[key]")
+
+
+def _sentence(error: Mapping[str, typing.Any], place: Place) -> str:  # the library types its errors as Any
+    value, message = error["input"], str(error["msg"])
+    match error["type"]:
+        case "extra_forbidden":
+            message = _unknown_key(str(place[-1]), _keys_at(place[:-1]))
+        case "missing":
+            message = "is missing"
+        case "string_type" if value is not None and not isinstance(value, (dict, list)):
+            message = f"{str(value).lower()} is not a word: put it in quotes if it is meant"
+        case "too_short" if place == ("clusters",):
+            message = "is empty: name at least one cluster"
+        case "model_type" | "dict_type":
+            message = f"must be a mapping of keys to values, not {_shown(value)}"
+        case "list_type":
+            message = f"must be a list of entries, not {_shown(value)}"
+        case "literal_error":
+            message = f"{_shown(value)} is not known here: write {error['ctx']['expected']}"
+    return message.replace("Input should", "should", 1) if message.startswith("Input should") else message
+
+
+def _shown(value: object) -> str:
+    return "nothing" if value is None else repr(value)
+
+
+def _unknown_key(key: str, known: Sequence[str]) -> str:
+    if key in schema.LATER:
+        return schema.LATER[key]
+    near = difflib.get_close_matches(key, known, n=1)
+    return f"unknown key; did you mean {near[0]}?" if near else f"unknown key; known here are {', '.join(known)}"
+
+
+def _keys_at(place: Place) -> list[str]:
+    """The keys that the schema knows at a place."""
+    annotation: object = schema.Root
+    for part in place:
+        annotation = _inner(annotation, part)
+    model = _model(annotation)
+    return [] if model is None else list(model.model_fields)
+
+
+def _inner(annotation: object, part: str | int) -> object:
+    model = _model(annotation)
+    if model is not None and isinstance(part, str) and part in model.model_fields:
+        return model.model_fields[part].annotation
+    arguments = typing.get_args(annotation)
+    return arguments[-1] if typing.get_origin(annotation) in (list, dict) else annotation
+
+
+def _model(annotation: object) -> type[BaseModel] | None:
+    if typing.get_origin(annotation) is typing.Annotated:
+        annotation = typing.get_args(annotation)[0]
+    return annotation if isinstance(annotation, type) and issubclass(annotation, BaseModel) else None
+
+
+def _semantic(document: Document, check_dsn: CheckDsn) -> list[tuple[Place, str]]:
+    """What no single key can show: equal names, unusable connection strings, two sources of one password."""
+    found: list[tuple[Place, str]] = []
+    names: dict[object, Place] = {}
+    clusters = document.values.get("clusters")
+    for i, cluster in enumerate(clusters if isinstance(clusters, list) else []):
+        if not isinstance(cluster, dict):
+            continue
+        place: Place = ("clusters", i)
+        name, dsn = cluster.get("name"), cluster.get("dsn")
+        if name in names:
+            found.append(((*place, "name"), f"{name!r} is already the name of {dotted(names[name])}"))
+        elif isinstance(name, str):
+            names[name] = place
+        if isinstance(dsn, str) and (problem := check_dsn(dsn)) is not None:
+            found.append(((*place, "dsn"), problem))
+        if cluster.get("password_file") is not None and cluster.get("password_command") is not None:
+            found.append(((*place, "password_command"), "give password_file or password_command, not both"))
+    return found

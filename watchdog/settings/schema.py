@@ -1,0 +1,186 @@
+"""The configuration's shape: strict models, every key with its meaning, nothing that is not in use.
+
+The descriptions here are the source of the JSON Schema that `pgwatchdog schema` prints.
+"""
+
+import re
+from datetime import timedelta
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
+from pydantic_core import PydanticCustomError
+
+from watchdog.core.activity import Clock
+from watchdog.core.budgets import DEFAULT_GRACE, DEFAULT_NEARING
+from watchdog.core.jobs import DEFAULT_PATTERN, PatternError, parse_pattern
+from watchdog.settings.durations import Duration, Grace
+
+HIGHEST_PORT = 65_535
+ACTING = "comes with the release that can act; this one only reports, so leave it out"
+LATER = {
+    "policy": ACTING,
+    "ledger": ACTING,
+    "lease_database": ACTING,
+    "discovery": "is not available yet; list the clusters under `clusters`",
+    "chain": "is not available yet; leave it out",
+    "detached": "comes with the socket evidence; leave it out",
+}
+"""Keys of the design that this version refuses with a reason of their own."""
+
+
+class Model(BaseModel):
+    """The base of all sections: unknown keys are errors, nothing is converted silently."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class Poll(Model):
+    """How often clusters are looked at."""
+
+    interval: Duration = Field(default=timedelta(seconds=5), description="time between two looks at a cluster")
+    census_interval: Duration = Field(
+        default=timedelta(seconds=60), description="time between two readings of roles, rights"
+    )
+    timeout: Duration = Field(default=timedelta(seconds=3), description="deadline of one round trip to a server")
+
+
+class Web(Model):
+    """The HTTP server."""
+
+    listen: str = Field(default=":10187", description="address and port; an empty address means all")
+    lifecycle: bool = Field(default=False, description="allow POST /-/reload; SIGHUP always reloads")
+
+    @field_validator("listen")
+    @classmethod
+    def _has_port(cls, value: str) -> str:
+        parse_listen(value)
+        return value
+
+
+class Pooled(Model):
+    """Who comes through a transaction pooler, so that names say nothing about the caller."""
+
+    roles: list[str] = Field(default_factory=list, description="login roles whose application_name is not read")
+
+
+def _dry_run_only(value: object) -> object:
+    if value == "enforce":
+        raise PydanticCustomError("acting", f"enforce {ACTING}, or write dry-run")
+    return value
+
+
+class Cluster(Model):
+    """One Postgres server instance."""
+
+    name: str = Field(min_length=1, max_length=63, description="its name; the label `server` of every metric")
+    dsn: str = Field(min_length=1, description="any libpq form: URL, key=value or service=")
+    password_file: str | None = Field(default=None, description="file with the password, read at every connect")
+    password_command: str | None = Field(
+        default=None, description="command that prints the password, run at every connect"
+    )
+    mode: Annotated[Literal["dry-run"], BeforeValidator(_dry_run_only)] = "dry-run"
+    pooled: Pooled = Field(default_factory=Pooled)
+
+
+def _spelled_out(value: object) -> object:
+    """`30s` is short for `{budget: 30s}`."""
+    return value if isinstance(value, (dict, BaseModel)) else {"budget": value}
+
+
+class JobBudget(Model):
+    """The budget of one job; the short form is the duration alone."""
+
+    budget: Duration = Field(description="how long the caller waits")
+    grace: Grace | None = Field(
+        default=None, description="added before a run is an orphan; the common one if not given"
+    )
+    clock: Literal["statement", "run"] | None = Field(default=None, description="which start counts")
+
+    @property
+    def measured(self) -> Clock | None:
+        """The clock as the core's word."""
+        return None if self.clock is None else Clock(self.clock)
+
+
+class RoleBudget(JobBudget):
+    """The budget of one role; the short form is the duration alone."""
+
+    holding: Duration | None = Field(
+        default=None, description="limit for holding transactions; the budget if not given"
+    )
+
+
+class Job(Model):
+    """What the names of one family of jobs look like, and what they may do."""
+
+    pattern: str = Field(default=DEFAULT_PATTERN, description="a field never holds the separator that follows it")
+    roles: list[str] = Field(default_factory=list, description="for these the job's budget replaces the role's")
+    copies: int | None = Field(
+        default=None, ge=1, description="copies of one window that are fine; without it only counted"
+    )
+    retry_gap: Duration | None = Field(default=None, description="a copy this much younger is a retry")
+    budgets: dict[str, Annotated[JobBudget, BeforeValidator(_spelled_out)]] = Field(default_factory=dict)
+
+    @field_validator("pattern")
+    @classmethod
+    def _parses(cls, value: str) -> str:
+        try:
+            parse_pattern(value)
+        except PatternError as error:
+            raise PydanticCustomError("pattern", "{problem}", {"problem": str(error)}) from error
+        return value
+
+
+class Budgets(Model):
+    """How long callers wait."""
+
+    grace: Grace = Field(default=DEFAULT_GRACE, description="added to every budget before anything is an orphan")
+    nearing: float = Field(
+        default=DEFAULT_NEARING, gt=0, lt=1, description="share of the budget from which a run is nearing"
+    )
+    default: Duration | None = Field(
+        default=None, description="for every role not listed; null: those are only counted"
+    )
+    roles: dict[str, Annotated[RoleBudget, BeforeValidator(_spelled_out)]] = Field(default_factory=dict)
+    jobs: list[Job] = Field(default_factory=list)
+
+
+class Labels(Model):
+    """What may become a label value; everything else folds into `other`."""
+
+    roles: list[str] = Field(default_factory=list, description="roles that always have series of their own")
+    jobs: list[str] = Field(default_factory=list, description="jobs that always have series of their own")
+    databases: list[str] = Field(default_factory=list, description="databases that always have series of their own")
+    max_roles: int = Field(default=50, ge=0, le=10_000, description="further roles, the first seen")
+    max_jobs: int = Field(default=50, ge=0, le=10_000, description="further jobs, the first seen")
+    max_databases: int = Field(default=20, ge=0, le=10_000, description="further databases, the first seen")
+
+
+class Privacy(Model):
+    """What may leave the database."""
+
+    query_text: Literal["none"] = Field(default="none", description="query text is never read by the poll")
+
+
+class Root(Model):
+    """The whole configuration."""
+
+    poll: Poll = Field(default_factory=Poll)
+    web: Web = Field(default_factory=Web)
+    clusters: list[Cluster] = Field(min_length=1)
+    budgets: Budgets = Field(default_factory=Budgets)
+    labels: Labels = Field(default_factory=Labels)
+    privacy: Privacy = Field(default_factory=Privacy)
+
+
+def parse_listen(value: str) -> tuple[str | None, int]:
+    """`:10187`, `127.0.0.1:10187` or `[::1]:10187` as host and port; the host is None for all addresses.
+
+    Raises:
+        PydanticCustomError: no port, or one out of range.
+
+    """
+    match = re.fullmatch(r"(?:\[(?P<six>[0-9a-fA-F:.%a-z]+)\]|(?P<host>[^\[\]:]*)):(?P<port>[0-9]{1,5})", value)
+    if match is None or not int(match["port"]) <= HIGHEST_PORT:
+        raise PydanticCustomError("listen", f"{value!r} is no address: write :10187, 127.0.0.1:10187 or [::1]:10187")
+    return match["six"] or match["host"] or None, int(match["port"])

@@ -1,0 +1,55 @@
+"""The daemon's own values: what it was configured with, and how late its event loop is."""
+
+import asyncio
+import platform
+import time
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from typing import Never
+
+from watchdog.web.series import Labels
+
+BEAT = 0.25
+REMEMBERED = 60
+"""Beats: 15 seconds."""
+
+
+def own_version() -> str:
+    """The installed version of pgwatchdog."""
+    try:
+        return version("pgwatchdog")
+    except PackageNotFoundError:  # run from a source tree that is not installed
+        return "unknown"
+
+
+@dataclass(slots=True)
+class OwnState:
+    """What the daemon says about itself."""
+
+    clusters: int
+    loaded_at: float = field(default_factory=time.time)
+    reload_failed: bool = False
+    _lags: deque[float] = field(default_factory=lambda: deque([0.0], maxlen=REMEMBERED))
+
+    def loaded(self, clusters: int) -> None:
+        """Take note of a configuration that has come into force."""
+        self.clusters, self.loaded_at, self.reload_failed = clusters, time.time(), False
+
+    async def measure_lag(self) -> Never:
+        """Measure the loop's lateness until cancelled."""
+        while True:
+            due = time.monotonic() + BEAT
+            await asyncio.sleep(BEAT)
+            self._lags.append(max(0.0, time.monotonic() - due))
+
+    def values(self) -> Mapping[str, Mapping[Labels, float]]:
+        """The values by metric name and labels."""
+        return {
+            "build_info": {(own_version(), platform.python_version()): 1.0},
+            "configured_clusters": {(): float(self.clusters)},
+            "config_last_reload_successful": {(): 0.0 if self.reload_failed else 1.0},
+            "config_last_reload_success_timestamp_seconds": {(): self.loaded_at},
+            "event_loop_lag_seconds": {(): max(self._lags)},
+        }

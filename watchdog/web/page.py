@@ -1,0 +1,62 @@
+"""The small page at `/`: what is read and what is not, and what was found. For people; machines take the API."""
+
+from dataclasses import dataclass, field
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+
+from watchdog.core.activity import Doing
+from watchdog.core.look import Look, Unread
+from watchdog.core.phrases import span, verdict_words
+from watchdog.web.own import own_version
+
+MOST_FINDINGS = 200
+
+
+@dataclass(slots=True)
+class Page:
+    """Renders the page from the states on the board."""
+
+    _environment: Environment = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Load the template."""
+        self._environment = Environment(
+            loader=PackageLoader("watchdog.web"),
+            autoescape=select_autoescape(default=True),
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self._environment.filters["span"] = span
+
+    def render(self, states: list[tuple[str, Look | Unread | None]], *, judges: bool) -> str:
+        """The page; `judges` is False where no budget is configured and nothing could be found."""
+        template = self._environment.get_template("page.html")
+        return template.render(
+            version=own_version(), judges=judges, most=MOST_FINDINGS, clusters=[_cluster(*each) for each in states]
+        )
+
+
+def _cluster(server: str, state: Look | Unread | None) -> dict[str, object]:
+    match state:
+        case None:
+            return {"server": server, "read": None}
+        case Unread():
+            return {"server": server, "read": False, "reason": state.reason, "detail": state.detail}
+    cases = state.judgement.cases
+    return {
+        "server": server,
+        "read": True,
+        "complete": state.complete,
+        "hidden": state.census.hidden,
+        "version": state.census.version,
+        "standby": state.snapshot.in_recovery,
+        "interval": state.interval,
+        "at": state.snapshot.at,
+        "running": sum(case.doing is Doing.RUNNING for case in cases),
+        "holding": sum(case.doing is Doing.HOLDING for case in cases),
+        "unjudged": {reason: count for reason, count in state.judgement.unjudged.items() if count},
+        "verdicts": state.decisions.verdicts[:MOST_FINDINGS],
+        "more": max(0, len(state.decisions.verdicts) - MOST_FINDINGS),
+        "words": verdict_words,
+    }

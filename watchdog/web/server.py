@@ -1,0 +1,107 @@
+"""The HTTP server: metrics, findings, page and probes, all from the last completed looks."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from aiohttp import web
+
+from watchdog.core.look import Look, Unread
+from watchdog.core.records import cluster_record
+from watchdog.errors import UsageError
+from watchdog.web.exposition import CONTENT_TYPE, Exposition
+from watchdog.web.page import Page
+
+States = Callable[[], list[tuple[str, Look | Unread | None]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What the server shows, and the one thing that it can be asked to do."""
+
+    exposition: Exposition
+    states: States
+    judges: Callable[[], bool]
+    ready: Callable[[], bool]
+    reload: Callable[[], list[str]] | None
+
+
+def application(shown: Shown) -> web.Application:
+    """The routes. Both probes are shallow: neither asks a database."""
+    page = Page()
+
+    async def metrics(_: web.Request) -> web.Response:
+        response = web.Response(body=await shown.exposition.text(), headers={"Content-Type": CONTENT_TYPE})
+        response.enable_compression()
+        return response
+
+    async def findings(_: web.Request) -> web.Response:
+        records = [cluster_record(state, server=server) for server, state in shown.states()]
+        return web.json_response({"clusters": records})
+
+    async def front(_: web.Request) -> web.Response:
+        return web.Response(text=page.render(shown.states(), judges=shown.judges()), content_type="text/html")
+
+    async def healthy(_: web.Request) -> web.Response:
+        return web.Response(text="pgwatchdog is healthy.\n")
+
+    async def ready(_: web.Request) -> web.Response:
+        if shown.ready():
+            return web.Response(text="pgwatchdog is ready.\n")
+        return web.Response(text="Not every cluster has been tried yet.\n", status=503)
+
+    async def reload(_: web.Request) -> web.Response:
+        if shown.reload is None:
+            return web.Response(text="Reloading over HTTP is off: set web.lifecycle, or send SIGHUP.\n", status=403)
+        problems = shown.reload()
+        return web.Response(text="".join(f"{line}\n" for line in problems), status=500 if problems else 200)
+
+    app = web.Application()
+    app.add_routes(
+        [
+            web.get("/", front),
+            web.get("/metrics", metrics),
+            web.get("/api/v1/findings", findings),
+            *(web.get(path, healthy) for path in ("/-/healthy", "/livez")),
+            *(web.get(path, ready) for path in ("/-/ready", "/readyz")),
+            web.post("/-/reload", reload),
+        ]
+    )
+    return app
+
+
+@dataclass(slots=True)
+class Listener:
+    """A server that is listening; `address` is where."""
+
+    runner: web.AppRunner
+    address: str
+
+    async def close(self) -> None:
+        """Stop listening and drop what is still open."""
+        await self.runner.cleanup()
+
+
+async def listen(shown: Shown, *, host: str | None, port: int) -> Listener:
+    """Listen; port 0 takes any free one.
+
+    Raises:
+        UsageError: the address cannot be had.
+
+    """
+    runner = web.AppRunner(application(shown), access_log=None, handle_signals=False, shutdown_timeout=0.5)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, host, port, reuse_address=True).start()
+    except OSError as error:
+        await runner.cleanup()
+        where = f"{host or ''}:{port}"
+        why = (error.strerror or str(error)).lower()
+        raise UsageError(f"cannot listen on {where}: {why}; choose another with --web.listen-address") from error
+    bound = runner.addresses[0]
+    return Listener(runner, f"http://{_url_host(host)}:{bound[1]}/")
+
+
+def _url_host(host: str | None) -> str:
+    if host is None:
+        return "localhost"
+    return f"[{host}]" if ":" in host else host

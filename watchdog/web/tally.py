@@ -1,0 +1,195 @@
+"""From looks to series: which numbers a look adds to or sets, and under which labels.
+
+A series appears with 0 when a run with its labels is first seen, so that a rate knows the beginning. A cluster
+that was not read shows no gauge of what goes on in it, not even 0.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from watchdog.core.activity import Backend, Doing
+from watchdog.core.budgets import BudgetBook
+from watchdog.core.evidence import Evidence, Finding, Kind
+from watchdog.core.look import Look, Reason, Unread
+from watchdog.core.policy import PROTECTIONS, Hand, Rule
+from watchdog.web.labels import Bounds, Folder
+from watchdog.web.series import Histogram, Labels, Series
+
+ACTIVITY = ("running_queries", "oldest_running_seconds", "holding_transactions", "oldest_holding_seconds")
+ORPHANS = ("orphans", "orphan_oldest_overrun_seconds")
+COPIES = ("job_copies", "duplicate_copies")
+SHARES = ("running_seconds_total", "orphan_seconds_total")
+STARTS = ("job_copies_started_total", "job_windows_started_total")
+LAST_SUCCESS = "last_poll_success_timestamp_seconds"
+
+
+@dataclass(slots=True)
+class Tally:
+    """Everything that is exported of one cluster."""
+
+    book: BudgetBook
+    rules: Sequence[Rule]
+    bounds: Bounds
+    series: Series = field(default_factory=Series)
+    _roles: Folder = field(init=False)
+    _jobs: Folder = field(init=False)
+    _databases: Folder = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Start with the sets that exist from the start: reasons, rules and budgets."""
+        self._roles, self._jobs = Folder(self.bounds.roles), Folder(self.bounds.jobs)
+        self._databases = Folder(self.bounds.databases)
+        self.settle(self.book, rules=self.rules)
+
+    def settle(self, book: BudgetBook, *, rules: Sequence[Rule]) -> None:
+        """Take on a configuration: its rules and budgets, without losing what was counted."""
+        self.book, self.rules = book, rules
+        self.series.count("polls_total", (), 0)
+        for reason in Reason:
+            self.series.count("poll_failures_total", (reason,), 0)
+        for rule in rules:
+            self.series.count("dry_run_cancels_total", (rule.name,), 0)
+            for protection, _ in PROTECTIONS:
+                self.series.count("cancels_withheld_total", (rule.name, protection), 0)
+        before = self.series.histograms
+        self.series.histograms = {(source,): before.get((source,), Histogram()) for source in book.sources()}
+
+    def add(self, state: Look | Unread, *, now: float, unix_time: float) -> None:
+        """Take one state in, at `now` monotonic seconds."""
+        self.series.count("polls_total", (), 1)
+        if isinstance(state, Unread):
+            self.series.clear_gauges(but=(LAST_SUCCESS,))
+            self.series.set("up", (), 0)
+            self.series.count("poll_failures_total", (state.reason,), 1)
+            return
+        self.series.clear_gauges()
+        self.series.set("up", (), 1)
+        self.series.set(LAST_SUCCESS, (), unix_time)
+        self._admit_labels(state)
+        self._read(state)
+        self._activity(state, now=now)
+        self._budgets(state)
+        self._orphans(state, now=now)
+        self._neighbours(state)
+        self._copies(state, now=now)
+        self._accrual(state, now=now)
+        self._verdicts(state)
+        self.series.forget(now=now)
+
+    def _admit_labels(self, look: Look) -> None:
+        cases = look.judgement.cases
+        for folder, values, label in (
+            (self._roles, [case.backend.role for case in cases], "usename"),
+            (self._jobs, [case.job for case in cases], "job_key"),
+            (self._databases, [case.backend.database for case in cases], "datname"),
+        ):
+            folder.begin_look(values)
+            self.series.set("label_values_folded", (label,), len(folder.folded))
+
+    def _read(self, look: Look) -> None:
+        self.series.set("last_poll_duration_seconds", (), look.took.total_seconds())
+        self.series.set("poll_interval_seconds", (), look.interval.total_seconds())
+        self.series.set("in_recovery", (), look.snapshot.in_recovery)
+        self.series.set("server_info", (look.census.version,), 1)
+        self.series.set("connections_used", (), look.census.connections_used)
+        self.series.set("connections_max", (), look.census.connections_max)
+        for reason, count in look.judgement.unjudged.items():
+            self.series.set("unjudged_backends", (reason,), count)
+
+    def _activity(self, look: Look, *, now: float) -> None:
+        cases = look.judgement.cases
+        for case in cases:
+            self.series.keep(ACTIVITY, self._who(case.backend), now=now)
+        self.series.zero(ACTIVITY)
+        for case in cases:
+            who = self._who(case.backend)
+            if case.doing is Doing.RUNNING:
+                self.series.add("running_queries", who, 1)
+                self.series.most("oldest_running_seconds", who, case.age.total_seconds())
+            else:
+                transaction = case.backend.transaction
+                held = case.age if transaction is None else transaction.age
+                self.series.add("holding_transactions", who, 1)
+                self.series.most("oldest_holding_seconds", who, held.total_seconds())
+
+    def _budgets(self, look: Look) -> None:
+        for source, limit in self.book.sources().items():
+            self.series.set("budget_seconds", (source,), limit.total_seconds())
+            self.series.set("budget_used_ratio", (source,), 0)
+            self.series.set("nearing_budget_queries", (source,), 0)
+        for case in look.judgement.cases:
+            if case.budget is not None and case.used is not None and case.doing is Doing.RUNNING:
+                self.series.most("budget_used_ratio", (case.budget.source,), case.used)
+        for finding in look.judgement.findings:
+            if finding.kind is Kind.NEARING and finding.budget is not None:
+                self.series.add("nearing_budget_queries", (finding.budget.source,), 1)
+        for finished in look.judgement.finished:
+            if (finished.budget,) in self.series.histograms:
+                self.series.histograms[finished.budget,].observe(finished.used)
+
+    def _orphans(self, look: Look, *, now: float) -> None:
+        for case in look.judgement.cases:
+            if case.budget is not None:
+                labels = (*self._job(case.backend, case.job), Evidence.OVER_BUDGET)
+                self.series.keep(ORPHANS, labels, now=now)
+                self.series.count("orphans_detected_total", labels[1:], 0, now=now)
+        self.series.zero(ORPHANS)
+        for finding in look.judgement.findings:
+            if finding.kind is Kind.ORPHAN:
+                overrun = finding.overrun.total_seconds() if finding.overrun is not None else 0.0
+                self.series.add("orphans", self._orphan(finding), 1)
+                self.series.most("orphan_oldest_overrun_seconds", self._orphan(finding), overrun)
+        for finding in look.judgement.detected:
+            self.series.count("orphans_detected_total", self._orphan(finding)[1:], 1, now=now)
+
+    def _neighbours(self, look: Look) -> None:
+        alike = [finding.alike for finding in look.judgement.findings if finding.alike is not None]
+        self.series.set("orphans_alike_max", (), max(alike, default=0))
+        if look.judgement.blocked_by_orphans is not None:
+            self.series.set("sessions_blocked_by_orphans", (), look.judgement.blocked_by_orphans)
+
+    def _copies(self, look: Look, *, now: float) -> None:
+        groups = [(self._job(group[0].backend, group[0].job), group) for group in look.judgement.copies.values()]
+        for labels, group in groups:
+            claim = group[0].claim
+            judged = claim is not None and claim.rule.copies is not None
+            self.series.keep(COPIES if judged else COPIES[:1], labels, now=now)
+        self.series.zero(COPIES)
+        for labels, group in groups:
+            self.series.most("job_copies", labels, len(group))
+        for finding in look.judgement.findings:
+            if finding.kind is Kind.DUPLICATE and finding.key is not None:
+                self.series.add("duplicate_copies", self._job(finding.backend, finding.key.job), 1)
+
+    def _accrual(self, look: Look, *, now: float) -> None:
+        for case in look.judgement.cases:
+            worker = self._job(case.backend, case.job)[1:]
+            for name in SHARES:
+                self.series.count(name, worker, 0, now=now)
+            for name in STARTS if case.key is not None else ():
+                self.series.count(name, worker[1:], 0, now=now)
+        accrual = look.judgement.accrual
+        for name, shares in zip(SHARES, (accrual.running, accrual.orphaned), strict=True):
+            for (role, job), span in shares.items():
+                self.series.count(name, (self._roles.fold(role), self._jobs.fold(job)), span.total_seconds(), now=now)
+        for name, started in zip(STARTS, (accrual.copies_started, accrual.windows_started), strict=True):
+            for job, count in started.items():
+                self.series.count(name, (self._jobs.fold(job),), count, now=now)
+
+    def _verdicts(self, look: Look) -> None:
+        for verdict in look.decisions.news:
+            rule = verdict.rule or ""
+            if verdict.withheld is not None:
+                self.series.count("cancels_withheld_total", (rule, verdict.withheld), 1)
+            elif verdict.hand is Hand.REHEARSE:
+                self.series.count("dry_run_cancels_total", (rule,), 1)
+
+    def _who(self, backend: Backend) -> Labels:
+        return self._databases.fold(backend.database), self._roles.fold(backend.role)
+
+    def _job(self, backend: Backend, job: str) -> Labels:
+        return (*self._who(backend), self._jobs.fold(job))
+
+    def _orphan(self, finding: Finding) -> Labels:
+        job = finding.key.job if finding.key is not None else ""
+        return (*self._job(finding.backend, job), finding.strongest or Evidence.OVER_BUDGET)
