@@ -33,9 +33,11 @@ def guardian() -> Iterator[Guardian]:
 
 
 @pytest.fixture(scope="session")
-def shared_server(guardian: Guardian, tmp_path_factory: pytest.TempPathFactory) -> TestServer:
+def shared_server(guardian: Guardian) -> Iterator[TestServer]:
     """One server for all tests of a worker; use `server`, which leaves it clean."""
-    return make_server(_short(tmp_path_factory), guardian=guardian)
+    server = make_server(guardian=guardian)
+    yield server
+    server.embedded.stop()
 
 
 @pytest.fixture
@@ -46,9 +48,9 @@ def server(shared_server: TestServer) -> Iterator[TestServer]:
 
 
 @pytest.fixture
-def own_server(guardian: Guardian, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestServer]:
+def own_server(guardian: Guardian) -> Iterator[TestServer]:
     """A server that the test may stop, restart and break."""
-    server = make_server(_short(tmp_path_factory), guardian=guardian)
+    server = make_server(guardian=guardian)
     yield server
     server.embedded.stop()
 
@@ -88,19 +90,13 @@ def connect(server: TestServer) -> Iterator[Callable[..., "psycopg.Connection[tu
     """Open ordinary client connections to the worker's server; closed at the end of the test."""
     opened: list[psycopg.Connection[tuple[object, ...]]] = []
 
-    def open_one(*, role: str = "web_app", name: str = "", **more: str) -> "psycopg.Connection[tuple[object, ...]]":
-        connection = psycopg.connect(server.dsn(role), application_name=name, autocommit=True, **more)
+    def open_one(
+        *, role: str = "web_app", name: str = "", options: str = ""
+    ) -> "psycopg.Connection[tuple[object, ...]]":
+        connection = psycopg.connect(server.dsn(role), application_name=name, autocommit=True, options=options)
         opened.append(connection)
         return connection
 
     yield open_one
     for each in opened:
         each.close()
-
-
-def _short(factory: pytest.TempPathFactory) -> Path:
-    """A path that does not exist yet, below a folder that other users may pass through."""
-    folder = factory.mktemp("server")
-    for each in (folder, folder.parent, folder.parent.parent):
-        each.chmod(0o755)
-    return folder / "pg"

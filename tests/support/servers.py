@@ -1,6 +1,8 @@
 """The tests' own servers: an embedded Postgres with the roles of the field cases."""
 
 import os
+import signal
+import tempfile
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -67,7 +69,7 @@ class TestServer:
             ).fetchall()
             for (pid,) in rows:
                 with suppress(ProcessLookupError, PermissionError):
-                    os.kill(int(str(pid)), 18)  # SIGCONT: a test may have stopped it
+                    os.kill(int(str(pid)), signal.SIGCONT)  # a test may have stopped it
             connection.execute(
                 "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
                 " WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
@@ -75,9 +77,13 @@ class TestServer:
 
 
 def make_server(
-    directory: Path, *, guardian: Guardian, settings: Mapping[str, str] | None = None, binaries: Path | None = None
+    *, guardian: Guardian, settings: Mapping[str, str] | None = None, binaries: Path | None = None
 ) -> TestServer:
-    """A running server with the roles."""
+    """A running server with the roles, in a folder that the user it runs as can reach."""
+    folder = Path(tempfile.mkdtemp(prefix="pgwatchdog-test-"))
+    guardian.mind_directory(folder)
+    folder.chmod(0o755)
+    directory = folder / "server"
     embedded = create_server(directory, guardian=guardian, settings=settings, binaries=binaries)
     embedded.start()
     server = TestServer(embedded)
