@@ -11,9 +11,9 @@ from support.servers import TestServer, make_server
 
 from watchdog.demo.guardian import Guardian
 
-# Our own commands refuse unknown variables with this prefix, so the tests keep theirs to themselves.
-REQUIRE_ALL = os.environ.pop("PGWATCHDOG_REQUIRE_ALL", "") == "1"
-WRITE_GOLDEN = os.environ.pop("PGWATCHDOG_GOLDEN", "") == "write"
+# Our own commands refuse unknown variables with this prefix: `support.processes` keeps these from them.
+REQUIRE_ALL = os.environ.get("PGWATCHDOG_REQUIRE_ALL") == "1"
+WRITE_GOLDEN = os.environ.get("PGWATCHDOG_GOLDEN") == "write"
 
 HOW_TO_GET = {
     "prometheus": "apt-get install prometheus",

@@ -87,11 +87,11 @@ def _listening(console: Console, address: str, up: asyncio.Event) -> None:
 
 def _table(works: Sequence[Work], server: EmbeddedServer) -> Table:
     table = Table(title="What happened", title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("STORY", width=31)
+    table.add_column("STORY", width=30)
     table.add_column("RAN ON FOR NOBODY", width=10)
     table.add_column("CALLED AN ORPHAN", width=12)
-    table.add_column("EVIDENCE", width=23)
-    table.add_column("THE SERVER'S LOG SAID", width=20)
+    table.add_column("EVIDENCE", width=22)
+    table.add_column("THE SERVER'S LOG SAID", width=18)
     for name in dict.fromkeys(work.story.name for work in works):
         told = [work for work in works if work.story.name == name]
         table.add_row(

@@ -18,7 +18,8 @@ def span(value: timedelta | None) -> str:
     whole = int(seconds)
     for name, size, rest, inner in _UNITS:
         if whole >= size:
-            return f"{whole // size}{name} {whole % size // rest:02d}{inner}"
+            remainder = whole % size // rest
+            return f"{whole // size}{name} {remainder:02d}{inner}" if remainder else f"{whole // size}{name}"
     return f"{whole}s"
 
 

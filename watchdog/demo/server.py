@@ -74,7 +74,7 @@ class EmbeddedServer:
 
         """
         for _ in range(ATTEMPTS):
-            self.port = self.port or _free_port()
+            self.port = self.port or free_port()
             if self._try_start():
                 return
             self.port = 0
@@ -192,7 +192,8 @@ def _reachable(binaries: Path, *, into: Path) -> Path:
     return copy / binaries.relative_to(package.parent)
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port on loopback that is free now and outside the kernel's own range."""
     while True:
         port = random.choice(PORTS)  # noqa: S311  # not a secret
         with socket.socket() as probe:

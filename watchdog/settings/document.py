@@ -32,6 +32,18 @@ class Document:
         line = self.line(place)
         return f"{self.name}:{line}: {dotted(place)}" if place else f"{self.name}:{line}"
 
+    def value(self, place: Place) -> Value:
+        """What stands at `place`; None where nothing does."""
+        found: Value = self.values
+        for part in place:
+            if isinstance(found, dict) and isinstance(part, str):
+                found = found.get(part)
+            elif isinstance(found, list) and isinstance(part, int) and part < len(found):
+                found = found[part]
+            else:
+                return None
+        return found
+
     def line(self, place: Place) -> int:
         """The line of `place`, or of the nearest thing around it that has one."""
         known = next((place[:end] for end in range(len(place), -1, -1) if place[:end] in self.lines), ())

