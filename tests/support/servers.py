@@ -43,7 +43,11 @@ class TestServer:
 
     def admin(self) -> "psycopg.Connection[tuple[object, ...]]":
         """A superuser's connection."""
-        return psycopg.connect(self.dsn("postgres"), autocommit=True, application_name="tests")
+        try:
+            return psycopg.connect(self.dsn("postgres"), autocommit=True, application_name="tests")
+        except psycopg.Error as error:
+            error.add_note(self.embedded.log.read_text(errors="replace")[-3000:])
+            raise
 
     def run(self, sql: str) -> None:
         """Run statements as superuser, one after the other."""

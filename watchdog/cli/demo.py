@@ -5,7 +5,7 @@ import os
 import signal
 import tempfile
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -18,7 +18,7 @@ from watchdog.cli import wiring
 from watchdog.demo.guardian import Guardian
 from watchdog.demo.server import EmbeddedServer, create_server
 from watchdog.demo.stage import Stage, Work, server_log
-from watchdog.demo.stories import CONFIGURATION
+from watchdog.demo.stories import CONFIGURATION, GRACE, THREADS_BUDGET, WEB_BUDGET
 from watchdog.logs import Format, Level, configure_logs
 
 WIDTH = 100
@@ -56,6 +56,10 @@ async def _demo(folder: Path, *, guardian: Guardian, keep: bool) -> None:
     try:
         works = await stage.play(cast)
         console.print(_table(works, server))
+        console.print(
+            "For nobody: how long the work ran on after its caller had left. Orphan: when it was called one,\n"
+            f"counted from its start. Budgets: web {WEB_BUDGET}, threads {THREADS_BUDGET}; grace {GRACE}.\n"
+        )
         console.print(_summary(works))
         if keep:
             await _stay(console, server)
@@ -87,33 +91,32 @@ def _listening(console: Console, address: str, up: asyncio.Event) -> None:
 
 def _table(works: Sequence[Work], server: EmbeddedServer) -> Table:
     table = Table(title="What happened", title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("STORY", width=30)
-    table.add_column("RAN ON FOR NOBODY", width=10)
-    table.add_column("CALLED AN ORPHAN", width=12)
-    table.add_column("EVIDENCE", width=22)
-    table.add_column("THE SERVER'S LOG SAID", width=18)
+    table.add_column("STORY", width=36)
+    table.add_column("FOR NOBODY", width=8, justify="right")
+    table.add_column("ORPHAN", width=9)
+    table.add_column("EVIDENCE", width=11)
+    table.add_column("THE SERVER'S LOG", width=24)
     for name in dict.fromkeys(work.story.name for work in works):
-        told = [work for work in works if work.story.name == name]
-        table.add_row(
-            f"{name} {told[0].story.title}",
-            _lines("-" if work.for_nobody is None else f"{work.for_nobody:.1f} s" for work in told),
-            _lines(_called(work) for work in told),
-            _lines(", ".join(sorted(work.evidence)).replace("_", " ") or "-" for work in told),
-            _lines(server_log(server, work) or "nothing" for work in told),
-        )
+        first, *more = [work for work in works if work.story.name == name]
+        table.add_row(f"{name} {first.story.title}", *_row(first, server))
+        for number, work in enumerate((work for work in more if work.left is not None), start=2):
+            table.add_row(f"    its copy number {number}", *_row(work, server))
     return table
+
+
+def _row(work: Work, server: EmbeddedServer) -> tuple[str, ...]:
+    return (
+        "-" if work.for_nobody is None else f"{work.for_nobody:.1f} s",
+        _called(work),
+        "\n".join(sorted(work.evidence)).replace("_", " ") or "-",
+        server_log(server, work) or "nothing",
+    )
 
 
 def _called(work: Work) -> str:
     if work.named_at is not None:
         return f"at {work.named_at - work.began:.1f} s"
-    return "no, nearing" if "nearing" in work.named else "no"
-
-
-def _lines(values: Iterable[str]) -> str:
-    """One line for each work of a story, or a single one where they are all alike and nothing."""
-    listed = list(values)
-    return listed[0] if len(set(listed)) == 1 and not listed[0][0].isdigit() else "\n".join(listed)
+    return "nearing" if "nearing" in work.named else "no"
 
 
 def _summary(works: Sequence[Work]) -> str:

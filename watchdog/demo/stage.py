@@ -209,14 +209,13 @@ _RUNNING = """
 
 
 def server_log(server: EmbeddedServer, work: Work) -> str:
-    """What the server's log says about a work's backend; empty if nothing."""
+    """What the server's log says first about a work's backend; empty if nothing."""
     marker = f"[{work.pid}] "
-    said = []
     for line in server.log.read_text(encoding="utf-8", errors="replace").splitlines():
         _, found, message = line.partition(marker)
         if found and message.startswith(("ERROR:", "FATAL:", "LOG:")):
-            said.append(" ".join(message.partition(":")[2].split()))
-    return "; ".join(said)
+            return " ".join(message.partition(":")[2].split())
+    return ""
 
 
 def _phrase(kind: Kind, evidence: Sequence[str]) -> str:

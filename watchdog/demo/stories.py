@@ -48,15 +48,15 @@ def stories(cross_join: str) -> list[Story]:
     """All stories; `cross_join` is a real one that takes this machine about 18 s."""
     return [
         Story(
-            "A", "client killed, nothing set on the server", "waits", "web_app", "checkout",
+            "A", "client killed, server as it comes", "waits", "web_app", "checkout",
             {"sql": cross_join}, killed_after=LEAVES, named="orphan",
         ),
         Story(
-            "B", "client killed, client_connection_check_interval 1 s", "waits_async", "web_app", "search",
+            "B", "client killed, connection check 1s", "waits_async", "web_app", "search",
             {"sql": LONG_WORK, "settings": {"client_connection_check_interval": "1000"}}, killed_after=LEAVES,
         ),
         Story(
-            "C", "client killed, statement_timeout 5 s", "waits", "web_app", "invoices",
+            "C", "client killed, statement_timeout", "waits", "web_app", "invoices",
             {"sql": LONG_WORK}, options="-c statement_timeout=5000", killed_after=LEAVES,
         ),
         Story(
@@ -64,7 +64,7 @@ def stories(cross_join: str) -> list[Story]:
             {"sql": LONG_WORK, "leaves": LEAVES}, named="orphan",
         ),
         Story(
-            "E", "retry ladder: gives up at 5 s, three attempts", "retries", "etl_app", "scan:threads:2026-11",
+            "E", "retry ladder: gives up after 5 s", "retries", "etl_app", "scan:threads:2026-11",
             {"sql": LONG_WORK, "leaves": 5.0, "attempts": 3}, named="orphan",
         ),
         Story(

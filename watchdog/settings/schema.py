@@ -119,7 +119,9 @@ class Job(Model):
         default=None, ge=1, description="copies of one window that are fine; without it only counted"
     )
     retry_gap: Duration | None = Field(default=None, description="a copy this much younger is a retry")
-    budgets: dict[str, Annotated[JobBudget, BeforeValidator(_spelled_out)]] = Field(default_factory=dict)
+    budgets: dict[str, Annotated[JobBudget, BeforeValidator(_spelled_out)]] = Field(
+        default_factory=dict, description="by job; * for all others"
+    )
 
     @field_validator("pattern")
     @classmethod
@@ -141,8 +143,10 @@ class Budgets(Model):
     default: Duration | None = Field(
         default=None, description="for every role not listed; null: those are only counted"
     )
-    roles: dict[str, Annotated[RoleBudget, BeforeValidator(_spelled_out)]] = Field(default_factory=dict)
-    jobs: list[Job] = Field(default_factory=list)
+    roles: dict[str, Annotated[RoleBudget, BeforeValidator(_spelled_out)]] = Field(
+        default_factory=dict, description="by login role"
+    )
+    jobs: list[Job] = Field(default_factory=list, description="what application_name says, the first that fits counts")
 
 
 class Labels(Model):
@@ -167,7 +171,7 @@ class Root(Model):
 
     poll: Poll = Field(default_factory=Poll)
     web: Web = Field(default_factory=Web)
-    clusters: list[Cluster] = Field(min_length=1)
+    clusters: list[Cluster] = Field(min_length=1, description="the servers to watch")
     budgets: Budgets = Field(default_factory=Budgets)
     labels: Labels = Field(default_factory=Labels)
     privacy: Privacy = Field(default_factory=Privacy)
