@@ -7,7 +7,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from support.servers import TestServer, make_server
+from support.servers import Client, Connect, TestServer, make_server
 
 from watchdog.demo.guardian import Guardian
 
@@ -86,13 +86,11 @@ def golden() -> Callable[[str, str], None]:
 
 
 @pytest.fixture
-def connect(server: TestServer) -> Iterator[Callable[..., "psycopg.Connection[tuple[object, ...]]"]]:
+def connect(server: TestServer) -> Iterator[Connect]:
     """Open ordinary client connections to the worker's server; closed at the end of the test."""
-    opened: list[psycopg.Connection[tuple[object, ...]]] = []
+    opened: list[Client] = []
 
-    def open_one(
-        *, role: str = "web_app", name: str = "", options: str = ""
-    ) -> "psycopg.Connection[tuple[object, ...]]":
+    def open_one(*, role: str = "web_app", name: str = "", options: str = "") -> Client:
         connection = psycopg.connect(server.dsn(role), application_name=name, autocommit=True, options=options)
         opened.append(connection)
         return connection

@@ -6,16 +6,14 @@ import urllib.parse
 from collections.abc import Callable
 from pathlib import Path
 
-import psycopg
 import pytest
 from support.processes import daemon_process, get, get_json
-from support.servers import TestServer, until
+from support.servers import Connect, TestServer, start, until
 
 from watchdog.demo.guardian import Guardian
 from watchdog.demo.server import free_port
 
 pytestmark = pytest.mark.acceptance
-Connect = Callable[..., "psycopg.Connection[tuple[object, ...]]"]
 
 
 def test_a_query_in_prometheus_returns_the_planted_orphan(
@@ -23,8 +21,7 @@ def test_a_query_in_prometheus_returns_the_planted_orphan(
 ) -> None:
     prometheus = tool("prometheus")
     caller = connect(role="etl_app", name="scan:threads:2026-11")
-    caller.pgconn.send_query(b"SELECT pg_sleep(120)")
-    caller.pgconn.flush()
+    start(caller, "SELECT pg_sleep(120)", server)
     config = (
         f'poll: {{interval: 1s}}\nclusters: [{{name: orders, dsn: "{server.dsn()}"}}]\n'
         "budgets: {grace: 0s, roles: {etl_app: 1s}}\n"

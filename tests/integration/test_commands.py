@@ -6,24 +6,13 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable
 from pathlib import Path
 
-import psycopg
 import pytest
 from support.processes import COMMAND, command, daemon_process, environment, get
-from support.servers import TestServer, until
+from support.servers import Connect, TestServer, start, until
 
 from watchdog.demo.guardian import Guardian
-
-Connect = Callable[..., "psycopg.Connection[tuple[object, ...]]"]
-
-
-def start(connection: "psycopg.Connection[tuple[object, ...]]", sql: str, server: TestServer) -> None:
-    connection.pgconn.send_query(sql.encode())
-    connection.pgconn.flush()
-    shown = "SELECT count(*) FROM pg_stat_activity WHERE pid = %s AND state = 'active'"
-    until(lambda: server.value(shown, connection.info.backend_pid), what="the running statement")
 
 
 def test_a_report_without_findings_says_so_and_ends_with_0(server: TestServer) -> None:

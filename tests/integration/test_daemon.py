@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from datetime import timedelta
 from itertools import pairwise
@@ -12,15 +12,13 @@ import psycopg
 import pytest
 from support.processes import get, get_json, samples
 from support.proxy import proxy_to
-from support.servers import TestServer
+from support.servers import Connect, TestServer, start
 from support.watching import Recorder, daemon_on
 
 from watchdog.core.activity import Snapshot
 from watchdog.core.evidence import Kind
 from watchdog.core.look import Look, Reason
 from watchdog.postgres.source import PostgresSource
-
-Connect = Callable[..., "psycopg.Connection[tuple[object, ...]]"]
 
 BUDGETS = "budgets: {grace: 0s, roles: {web_app: 1s, etl_app: 1min}}\n"
 FAST = "poll: {interval: 1s, census_interval: 2s, timeout: 1s}\n"
@@ -38,18 +36,12 @@ async def metrics(address: str) -> dict[str, float]:
     return samples((await asyncio.to_thread(get, f"{address}metrics")).text)
 
 
-def start(connection: "psycopg.Connection[tuple[object, ...]]", sql: str) -> None:
-    """Send a statement and do not wait for its end."""
-    connection.pgconn.send_query(sql.encode())
-    connection.pgconn.flush()
-
-
 async def test_an_orphan_is_judged_explained_and_exported(server: TestServer, connect: Connect, tmp_path: Path) -> None:
     recorder = Recorder()
     async with daemon_on(tmp_path, config(cluster("main", server.dsn())), sinks=(recorder,)) as (_, address):
         await recorder.until(lambda seen: seen.looks())
         caller = connect()
-        start(caller, "SELECT pg_sleep(60)")
+        start(caller, "SELECT pg_sleep(60)", server)
         await recorder.until(lambda seen: seen.looks()[-1].judgement.detected)
         found = recorder.looks()[-1]
         await recorder.until(lambda seen: len(seen.looks()) > 2 and seen.looks()[-1].tick)
@@ -74,7 +66,7 @@ async def test_an_orphan_is_judged_explained_and_exported(server: TestServer, co
 async def test_a_count_falls_by_itself_when_the_work_ends(server: TestServer, connect: Connect, tmp_path: Path) -> None:
     recorder = Recorder()
     async with daemon_on(tmp_path, config(cluster("main", server.dsn())), sinks=(recorder,)) as (_, address):
-        start(connect(), "SELECT pg_sleep(2.5)")
+        start(connect(), "SELECT pg_sleep(2.5)", server)
         await recorder.until(lambda seen: seen.looks() and seen.looks()[-1].judgement.findings)
         await recorder.until(lambda seen: not seen.looks()[-1].judgement.findings)
         exported = await metrics(address)
@@ -89,7 +81,7 @@ async def test_no_finding_is_exported_for_a_cluster_that_could_not_be_read(
     async with proxy_to(server.embedded.port) as proxy:
         dsn = f"{server.dsn()} port={proxy.port}"
         async with daemon_on(tmp_path, config(cluster("main", dsn)), sinks=(recorder,)) as (_, address):
-            start(connect(name="scan:a:w1"), "SELECT pg_sleep(60)")
+            start(connect(name="scan:a:w1"), "SELECT pg_sleep(60)", server)
             await recorder.until(lambda seen: seen.looks() and seen.looks()[-1].judgement.findings)
             proxy.stall()
             await recorder.until(lambda seen: seen.unread())
@@ -181,7 +173,7 @@ async def test_after_a_restart_of_the_server_the_next_look_works_and_no_run_is_a
     recorder = Recorder()
     async with daemon_on(tmp_path, config(cluster("main", own_server.dsn())), sinks=(recorder,)):
         with closing(psycopg.connect(own_server.dsn("web_app"), autocommit=True)) as caller:
-            start(caller, "SELECT pg_sleep(60)")
+            start(caller, "SELECT pg_sleep(60)", own_server)
             await recorder.until(lambda seen: seen.looks() and seen.looks()[-1].judgement.findings)
             await asyncio.to_thread(own_server.embedded.stop)
             await recorder.until(lambda seen: seen.unread())
@@ -203,9 +195,9 @@ async def test_a_retry_ladder_shows_duplicates_superseded_and_amplification(
     once = config(cluster("main", server.dsn()), budgets=budgets)
     async with daemon_on(tmp_path, once, sinks=(recorder,)) as (_, address):
         await recorder.until(lambda seen: seen.looks())
-        start(connect(role="etl_app", name="scan:threads:2026-11"), "SELECT pg_sleep(60)")
+        start(connect(role="etl_app", name="scan:threads:2026-11"), "SELECT pg_sleep(60)", server)
         await asyncio.sleep(1.2)  # the retry gap
-        start(connect(role="etl_app", name="scan:threads:2026-11"), "SELECT pg_sleep(60)")
+        start(connect(role="etl_app", name="scan:threads:2026-11"), "SELECT pg_sleep(60)", server)
         await recorder.until(lambda seen: _kinds(seen) >= {("orphan", "superseded"), ("duplicate", "superseded")})
         await asyncio.sleep(1.1)
         exported = await metrics(address)
@@ -225,8 +217,8 @@ async def test_an_orphan_says_whom_it_blocks(server: TestServer, connect: Connec
     holder, waiter = connect(), connect(role="etl_app")
     holder.execute("BEGIN")
     holder.execute("UPDATE accounts SET balance = 1 WHERE id = 3")
-    start(holder, "SELECT pg_sleep(60)")
-    start(waiter, "UPDATE accounts SET balance = 2 WHERE id = 3")
+    start(holder, "SELECT pg_sleep(60)", server)
+    start(waiter, "UPDATE accounts SET balance = 2 WHERE id = 3", server)
     recorder = Recorder()
     async with daemon_on(tmp_path, config(cluster("main", server.dsn())), sinks=(recorder,)) as (_, address):
         await recorder.until(lambda seen: seen.looks() and seen.looks()[-1].judgement.blocked_by_orphans)
@@ -244,7 +236,7 @@ async def test_a_good_reload_is_swapped_in_and_a_bad_one_refused(
 ) -> None:
     recorder = Recorder()
     async with daemon_on(tmp_path, config(cluster("main", server.dsn())), sinks=(recorder,)) as (daemon, address):
-        start(connect(), "SELECT pg_sleep(60)")
+        start(connect(), "SELECT pg_sleep(60)", server)
         await recorder.until(lambda seen: seen.looks() and seen.looks()[-1].judgement.findings)
         file = tmp_path / "pgwatchdog.yaml"
         file.write_text("clusters: []\n")

@@ -1,35 +1,15 @@
 """What a poll and a census see of a real server."""
 
-import threading
-from collections.abc import Callable
 from datetime import timedelta
 
 import psycopg
 import pytest
-from support.servers import TestServer, until
+from support.servers import Connect, TestServer, start
 from support.watching import row_of, source_on
 
 from watchdog.core.activity import UNKNOWN, Doing
 from watchdog.postgres import source as source_module
 from watchdog.postgres.source import PostgresSource
-
-Connect = Callable[..., "psycopg.Connection[tuple[object, ...]]"]
-
-
-def running(connection: "psycopg.Connection[tuple[object, ...]]", sql: str, server: TestServer) -> int:
-    """Run a statement in the background and wait until the server shows it; the backend's pid."""
-    pid = connection.info.backend_pid
-
-    def run() -> None:
-        try:
-            connection.execute(sql.encode())
-        except psycopg.Error:
-            return  # the test is over, its sessions are ended
-
-    threading.Thread(target=run, daemon=True).start()
-    shown = "SELECT count(*) FROM pg_stat_activity WHERE pid = %s AND state = 'active'"
-    until(lambda: server.value(shown, pid), what="the running statement")
-    return pid
 
 
 async def test_an_empty_answer_is_an_answer(server: TestServer) -> None:
@@ -42,7 +22,7 @@ async def test_an_empty_answer_is_an_answer(server: TestServer) -> None:
 
 
 async def test_a_running_statement_is_seen_with_the_servers_ages(server: TestServer, connect: Connect) -> None:
-    pid = running(connect(role="etl_app", name="scan:a:w1"), "SELECT pg_sleep(60)", server)
+    pid = start(connect(role="etl_app", name="scan:a:w1"), "SELECT pg_sleep(60)", server)
     with source_on(server) as source:
         first = row_of((await source.snapshot())[0], pid)
         second = row_of((await source.snapshot())[0], pid)
@@ -87,7 +67,7 @@ async def test_our_own_sessions_and_those_of_replicas_are_not_read(server: TestS
 
 
 async def test_a_session_of_another_role_cannot_hide_behind_our_name(server: TestServer, connect: Connect) -> None:
-    pid = running(connect(name="pgwatchdog"), "SELECT pg_sleep(60)", server)
+    pid = start(connect(name="pgwatchdog"), "SELECT pg_sleep(60)", server)
     with source_on(server) as source:
         assert row_of((await source.snapshot())[0], pid) is not None
 
@@ -95,7 +75,7 @@ async def test_a_session_of_another_role_cannot_hide_behind_our_name(server: Tes
 async def test_the_sparse_and_the_full_read_see_the_same(
     server: TestServer, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    running(connect(), "SELECT pg_sleep(60)", server)
+    start(connect(), "SELECT pg_sleep(60)", server)
     connect().execute("BEGIN")
     connect().execute("SELECT 1")
     with source_on(server) as source:
@@ -109,7 +89,7 @@ async def test_the_sparse_and_the_full_read_see_the_same(
 
 
 async def test_a_right_that_is_lost_between_two_polls_is_seen_at_once(server: TestServer, connect: Connect) -> None:
-    running(connect(), "SELECT pg_sleep(60)", server)
+    start(connect(), "SELECT pg_sleep(60)", server)
     with source_on(server) as source:
         before, _ = await source.snapshot()
         server.run("REVOKE pg_monitor FROM pgwatchdog")
@@ -122,7 +102,7 @@ async def test_a_right_that_is_lost_between_two_polls_is_seen_at_once(server: Te
 
 
 async def test_a_role_without_rights_counts_what_is_hidden(server: TestServer, connect: Connect) -> None:
-    running(connect(role="etl_app", name="scan:priv:w1"), "SELECT pg_sleep(60)", server)
+    start(connect(role="etl_app", name="scan:priv:w1"), "SELECT pg_sleep(60)", server)
     with source_on(server, role="blind") as source:
         census = await source.census()
         snapshot, _ = await source.snapshot()
@@ -180,7 +160,7 @@ async def test_the_end_of_a_queue_is_led_back_to_its_holder(server: TestServer, 
     holder = connect()
     holder.execute("BEGIN")
     holder.execute("UPDATE accounts SET balance = 1 WHERE id = 7")
-    waiting = [running(connect(), "UPDATE accounts SET balance = 2 WHERE id = 7", server) for _ in range(4)]
+    waiting = [start(connect(), "UPDATE accounts SET balance = 2 WHERE id = 7", server) for _ in range(4)]
     with source_on(server) as source:
         await source.snapshot()
         blocking = await source.blocking(waiting)

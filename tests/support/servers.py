@@ -16,6 +16,10 @@ from watchdog.demo.server import EmbeddedServer, create_server
 
 PATIENCE = 30.0
 
+Client = psycopg.Connection[tuple[object, ...]]
+Connect = Callable[..., Client]
+"""The type of the fixture `connect`."""
+
 ROLES = """
     CREATE ROLE web_app LOGIN PASSWORD '{password}';
     CREATE ROLE etl_app LOGIN PASSWORD '{password}';
@@ -41,7 +45,7 @@ class TestServer:
         """A whole connection string, the password in it."""
         return f"{self.embedded.dsn(role=role, database=database)} password={self.embedded.password}"
 
-    def admin(self) -> "psycopg.Connection[tuple[object, ...]]":
+    def admin(self) -> Client:
         """A superuser's connection."""
         try:
             return psycopg.connect(self.dsn("postgres"), autocommit=True, application_name="tests")
@@ -78,6 +82,16 @@ class TestServer:
                 "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
                 " WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
             )
+
+
+def start(connection: Client, sql: str, server: TestServer) -> int:
+    """Send a statement, do not wait for its end, but until the server shows it; the backend's pid."""
+    connection.pgconn.send_query(sql.encode())
+    connection.pgconn.flush()
+    pid = connection.info.backend_pid
+    shown = "SELECT count(*) FROM pg_stat_activity WHERE pid = %s AND state = 'active'"
+    until(lambda: server.value(shown, pid), what="the running statement")
+    return pid
 
 
 def make_server(

@@ -167,6 +167,7 @@ async def _from_command(command: tuple[str, ...], *, timeout: float) -> str:
     finally:
         if process.returncode is None:
             process.kill()
+            await process.wait()
     if process.returncode:
         raise ReadError(Reason.CONFIGURATION, f"password_command {command[0]}: exit code {process.returncode}")
     return output.decode(errors="replace").rstrip("\r\n")
