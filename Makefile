@@ -10,7 +10,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help demo test lint format golden pins build clean
+.PHONY: help demo test test-matrix matrix-binaries lint format golden pins build clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -21,6 +21,15 @@ demo: $(STAMP) ## Boot a Postgres, play orphaned queries on it, watch them: abou
 test: $(STAMP) ## Lint, types, import contracts and all tests
 	@$(MAKE) --no-print-directory lint
 	@$(BIN)/pytest $(ARGS)
+
+test-matrix: matrix-binaries ## The integration tests against PostgreSQL 14, 15, 16, 17 and 18
+	@for major in 14 15 16 17 18; do \
+		echo "PostgreSQL $$major"; \
+		PGWATCHDOG_TEST_POSTGRES=$$major $(BIN)/pytest -q tests/integration $(ARGS) || exit 1; \
+	done
+
+matrix-binaries: $(STAMP) ## Fetch the servers of the matrix into .cache, once
+	@PYTHONPATH=tests $(BIN)/python -m support.matrix
 
 lint: $(STAMP) ## Style, types, import contracts
 	@$(BIN)/ruff check .

@@ -115,7 +115,6 @@ async def test_a_role_without_rights_counts_what_is_hidden(server: TestServer, c
 async def test_sessions_with_tracking_off_are_counted(server: TestServer, connect: Connect) -> None:
     server.run("ALTER ROLE etl_app SET track_activities = off")
     try:
-        server.run("GRANT SET ON PARAMETER track_activities TO etl_app")
         connection = connect(role="etl_app")
         connection.execute("SELECT 1")
         with source_on(server) as source:
@@ -132,7 +131,7 @@ async def test_the_census_knows_superusers_connections_and_version(server: TestS
     assert "web_app" not in census.superusers
     assert census.connections_used >= 2
     assert census.connections_max == 60
-    assert census.version.startswith("18.")
+    assert census.version.startswith(f"{server.major}.")
 
 
 async def test_a_role_younger_than_the_census_is_unknown_and_makes_a_new_census_due(server: TestServer) -> None:

