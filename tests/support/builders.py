@@ -62,7 +62,18 @@ def snapshot(*backends: Backend, at: datetime = NOW, boot: datetime = BOOT, sees
 def census(
     *, superusers: frozenset[str] = frozenset(), hidden: int = 0, hidden_roles: frozenset[str] = frozenset()
 ) -> Census:
-    return Census(180006, {}, {}, superusers, hidden, hidden_roles, 0, 3, 100)
+    return Census(
+        server_version=180006,
+        sees_all=not hidden,
+        roles={},
+        databases={},
+        superusers=superusers,
+        hidden=hidden,
+        hidden_roles=hidden_roles,
+        tracking_off=0,
+        connections_used=3,
+        connections_max=100,
+    )
 
 
 def rule(

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Mapping
@@ -13,7 +14,7 @@ import psycopg
 
 from support.matrix import binaries_of
 from watchdog.demo.guardian import Guardian
-from watchdog.demo.server import EmbeddedServer, create_server
+from watchdog.demo.server import EmbeddedServer, create_server, server_identity
 
 PATIENCE = 30.0
 
@@ -90,6 +91,43 @@ class TestServer:
             )
 
 
+def make_standby(primary: TestServer, *, guardian: Guardian, settings: Mapping[str, str] | None = None) -> TestServer:
+    """A running streaming standby of `primary`, with the same roles and passwords."""
+    folder = Path(tempfile.mkdtemp(prefix="pgwatchdog-test-"))
+    guardian.mind_directory(folder)
+    folder.chmod(0o1777)
+    directory = folder / "server"
+    directory.mkdir()
+    identity = server_identity()
+    if identity:
+        os.chown(directory, int(str(identity["user"])), int(str(identity["group"])))
+    own = {**primary.embedded.settings, "unix_socket_directories": str(folder), **(settings or {})}
+    binaries = primary.embedded.binaries
+    embedded = EmbeddedServer(directory, binaries, guardian, own, password=primary.embedded.password)
+    source = primary.dsn("postgres")
+    subprocess.run(
+        [
+            binaries / "pg_basebackup",
+            "-d",
+            source,
+            "-D",
+            directory / "data",
+            "-R",
+            "-X",
+            "stream",
+            "-c",
+            "fast",
+            "--no-sync",
+        ],
+        check=True,
+        capture_output=True,
+        cwd=directory,
+        **identity,  # type: ignore[call-overload]  # the types are the call's own
+    )
+    embedded.start()
+    return TestServer(embedded)
+
+
 def start(connection: Client, sql: str, server: TestServer) -> int:
     """Send a statement, do not wait for its end, but until the server shows it; the backend's pid."""
     connection.pgconn.send_query(sql.encode())
@@ -113,7 +151,13 @@ def make_server(
     guardian.mind_directory(folder)
     folder.chmod(0o755)
     directory = folder / "server"
-    embedded = create_server(directory, guardian=guardian, settings=settings, binaries=binaries)
+    own = {
+        "unix_socket_directories": str(folder),
+        "listen_addresses": "127.0.0.1,::1",
+        "max_prepared_transactions": "5",
+    }
+    folder.chmod(0o1777)  # for the socket of a server that runs as another user
+    embedded = create_server(directory, guardian=guardian, settings={**own, **(settings or {})}, binaries=binaries)
     embedded.start()
     server = TestServer(embedded)
     server.run(ROLES.format(password=embedded.password))

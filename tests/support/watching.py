@@ -6,12 +6,16 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
+from support.builders import bench, book
 from support.servers import PATIENCE, TestServer
 from watchdog.cli import wiring
 from watchdog.cli.daemon import Daemon
 from watchdog.core.activity import Backend, Snapshot
+from watchdog.core.cases import Case
+from watchdog.core.jobs import JobRule
 from watchdog.core.look import Look, Unread
 from watchdog.postgres.source import Password, PostgresSource
+from watchdog.runtime.cycle import Cycle
 from watchdog.runtime.ports import Sink
 
 
@@ -78,3 +82,44 @@ class Recorder:
             while not condition(self):
                 self._news.clear()
                 await self._news.wait()
+
+
+@contextmanager
+def watcher(
+    server: TestServer | str,
+    *jobs: JobRule,
+    roles: dict[str, float] | None = None,
+    grace: float = 0.2,
+    interval: float = 5.0,
+    role: str = "pgwatchdog",
+    default: float | None = None,
+    pooled: frozenset[str] = frozenset(),
+) -> Iterator[Cycle]:
+    """The ordinary cycle over a real server, one look at a time; budgets in seconds (web_app 1, etl_app 60)."""
+    limits = {"web_app": 1.0, "etl_app": 60.0} if roles is None else roles
+    budgets = book(*jobs, roles=limits, grace=grace, default=default)
+    with source_on(server, role=role) as source:
+        yield Cycle("main", source, bench(budgets, interval=interval, pooled=pooled))
+
+
+def found(look: Look, pid: int) -> list[str]:
+    """The kinds of finding about one backend."""
+    return [str(each.kind) for each in look.judgement.findings if each.backend.pid == pid]
+
+
+def orphaned(look: Look, *pids: int) -> bool:
+    """True where every one of these backends is an orphan."""
+    return all("orphan" in found(look, pid) for pid in pids)
+
+
+def case_of(look: Look, pid: int) -> Case | None:
+    """The case of one backend in a look."""
+    return next((each for each in look.judgement.cases if each.backend.pid == pid), None)
+
+
+async def look_until(cycle: Cycle, condition: Callable[[Look], object], *, timeout: float = PATIENCE) -> Look:
+    """Look again and again until `condition` holds for a look."""
+    async with asyncio.timeout(timeout):
+        while not condition(look := await cycle.look(tick=True)):  # noqa: ASYNC110  # the server tells no event
+            await asyncio.sleep(0.05)
+    return look

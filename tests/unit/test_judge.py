@@ -153,3 +153,18 @@ def test_blind_spots_are_counted() -> None:
         "no_budget": 1,
         "no_start": 1,
     }
+
+
+def test_work_under_a_new_name_begins_with_its_own_first_statement() -> None:
+    """One transaction, two jobs: nothing of the first one's age carries over to the second."""
+    settings = bench(book(rule(roles=frozenset({"etl_app"}), budgets={"j": 900})))
+
+    def look(name: str, *, query: float, xact: float, memory: Memory) -> tuple[Judgement, Memory]:
+        row = backend(role="etl_app", name=name, query=query, xact=xact, now=NOW)
+        return judge(snapshot(row), bench=settings, census=census(), memory=memory, tick=True)
+
+    _, memory = look("scan:j:w1", query=1, xact=900, memory=Memory())
+    renamed, memory = look("scan:j:w2", query=3, xact=900, memory=memory)
+    assert [(case.age, case.key and case.key.window) for case in renamed.cases] == [(seconds(3), "w2")]
+    later, _ = look("scan:j:w2", query=1, xact=900, memory=memory)
+    assert later.cases[0].run == renamed.cases[0].run, "it stays the same run while statements come"

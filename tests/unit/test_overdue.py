@@ -15,7 +15,7 @@ CLIENT_READ = ("Client", "ClientRead")
 
 def found(row: Backend, *, budgets: BudgetBook | None = None, interval: float = 5.0) -> Finding | None:
     setting = bench(budgets, interval=interval)
-    cases, _ = cases_of(snapshot(row), book=setting.book, pooled=setting.pooled, interval=setting.interval)
+    cases, _ = cases_of(snapshot(row), book=setting.book, pooled=setting.pooled, interval=setting.interval, namings={})
     return judge_overdue(cases[0], nearing=setting.book.nearing) if cases else None
 
 
@@ -106,7 +106,7 @@ def test_rows_without_a_budget_make_no_finding() -> None:
 
 def test_the_wait_until_a_crossing_is_known_for_runs_that_are_not_over_it() -> None:
     def wait(row: Backend) -> float | None:
-        cases, _ = cases_of(snapshot(row), book=book(), pooled=frozenset(), interval=seconds(5))
+        cases, _ = cases_of(snapshot(row), book=book(), pooled=frozenset(), interval=seconds(5), namings={})
         left = until_crossing(cases[0])
         return None if left is None else left.total_seconds()
 
@@ -119,12 +119,12 @@ def test_the_wait_until_a_crossing_is_known_for_runs_that_are_not_over_it() -> N
 def test_a_name_from_a_pooled_role_is_not_read() -> None:
     row = backend(role="gateway", name="scan:stale:w1", query=10)
     budgets = book(rule(budgets={"*": 5}), roles={"gateway": 900})
-    cases, _ = cases_of(snapshot(row), book=budgets, pooled=frozenset({"gateway"}), interval=seconds(5))
+    cases, _ = cases_of(snapshot(row), book=budgets, pooled=frozenset({"gateway"}), interval=seconds(5), namings={})
     assert cases[0].key is None
     assert judge_overdue(cases[0], nearing=0.8) is None
 
 
 def test_a_running_row_without_a_start_is_counted_as_unreadable() -> None:
     empty = Snapshot(NOW, NOW, in_recovery=False, sees_all=True, backends=(backend(query=None),))
-    cases, unreadable = cases_of(empty, book=book(), pooled=frozenset(), interval=seconds(5))
+    cases, unreadable = cases_of(empty, book=book(), pooled=frozenset(), interval=seconds(5), namings={})
     assert (cases, unreadable) == ([], 1)

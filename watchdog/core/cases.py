@@ -3,13 +3,27 @@
 Owns the choice of the clock for a row. Compares nothing with a budget yet.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
-from watchdog.core.activity import Backend, Clock, Doing, Run, Snapshot
+from watchdog.core.activity import Backend, Clock, Doing, Moment, Run, Snapshot
 from watchdog.core.budgets import Budget, BudgetBook
 from watchdog.core.jobs import Claim, JobKey, NoKey, read_name
+
+
+@dataclass(frozen=True, slots=True)
+class Naming:
+    """The name of one open transaction, and since when it has it if it had another one before."""
+
+    backend_start: datetime
+    transaction: datetime
+    name: str
+    since: Moment | None
+
+
+Namings = Mapping[int, Naming]
+"""By pid, for the transactions of the last look."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +60,19 @@ class Case:
         return None if self.budget is None else self.age / self.budget.limit
 
 
+def namings_of(snapshot: Snapshot, *, before: Namings) -> dict[int, Naming]:
+    """The names of this snapshot's transactions: work under a new name begins with its own first statement."""
+    namings = {}
+    for backend in snapshot.backends:
+        if backend.transaction is not None:
+            since = _renamed(backend, before=before.get(backend.pid), at=snapshot.at)
+            naming = Naming(backend.started, backend.transaction.at, backend.application_name, since)
+            namings[backend.pid] = naming
+    return namings
+
+
 def cases_of(
-    snapshot: Snapshot, *, book: BudgetBook, pooled: frozenset[str], interval: timedelta
+    snapshot: Snapshot, *, book: BudgetBook, pooled: frozenset[str], interval: timedelta, namings: Namings
 ) -> tuple[list[Case], int]:
     """The cases of a snapshot, oldest first, and how many running rows show no start and cannot be judged.
 
@@ -58,7 +83,9 @@ def cases_of(
     for backend in snapshot.backends:
         if backend.doing is Doing.IDLE:
             continue
-        case = _case(backend, book=book, pooled=pooled, interval=interval)
+        naming = namings.get(backend.pid)
+        since = naming.since if naming is not None else None
+        case = _case(backend, book=book, pooled=pooled, interval=interval, since=since)
         if case is None:
             unreadable += 1
         else:
@@ -71,7 +98,20 @@ def running(cases: Iterable[Case]) -> list[Case]:
     return [case for case in cases if case.doing is Doing.RUNNING]
 
 
-def _case(backend: Backend, *, book: BudgetBook, pooled: frozenset[str], interval: timedelta) -> Case | None:
+def _renamed(backend: Backend, *, before: Naming | None, at: datetime) -> Moment | None:
+    transaction = backend.transaction
+    if before is None or transaction is None:
+        return None
+    if (before.backend_start, before.transaction) != (backend.started, transaction.at):
+        return None
+    if before.name != backend.application_name:
+        return backend.query
+    return None if before.since is None else Moment(before.since.at, max(timedelta(0), at - before.since.at))
+
+
+def _case(
+    backend: Backend, *, book: BudgetBook, pooled: frozenset[str], interval: timedelta, since: Moment | None
+) -> Case | None:
     read = NoKey.NOT_A_KEY if backend.role in pooled else read_name(backend.application_name, rules=book.jobs)
     claim = read if isinstance(read, Claim) else None
     budget = book.budget(backend.role, claim=claim)
@@ -79,6 +119,8 @@ def _case(backend: Backend, *, book: BudgetBook, pooled: frozenset[str], interva
     start = backend.start(clock)
     if start is None:
         return None
+    if since is not None and since.at > start.at:
+        start = since  # what the session did in this transaction under its old name is not this run's
     return Case(
         backend=backend,
         doing=backend.doing,
@@ -88,13 +130,13 @@ def _case(backend: Backend, *, book: BudgetBook, pooled: frozenset[str], interva
         clock=clock,
         run=Run(backend.pid, backend.started, start.at),
         age=start.age,
-        talking=_talking(backend, clock=clock, interval=interval),
+        talking=_talking(backend, clock=clock, start=start, interval=interval),
     )
 
 
-def _talking(backend: Backend, *, clock: Clock, interval: timedelta) -> bool:
-    start, statement = backend.start(clock), backend.query
-    if clock is not Clock.RUN or start is None or statement is None:
+def _talking(backend: Backend, *, clock: Clock, start: Moment, interval: timedelta) -> bool:
+    statement = backend.query
+    if clock is not Clock.RUN or statement is None:
         return False
     # The extended protocol stamps Bind a moment after Parse: only a clearly later command is talk.
     return statement.age <= interval < start.age

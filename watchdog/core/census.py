@@ -14,6 +14,7 @@ class Census:
     """The facts of one census. `hidden` and `tracking_off` count sessions that no poll can judge."""
 
     server_version: int
+    sees_all: bool
     roles: Mapping[int, str]
     databases: Mapping[int, str]
     superusers: frozenset[str]

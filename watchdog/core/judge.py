@@ -12,7 +12,7 @@ from watchdog.core import copies as copying
 from watchdog.core.accounts import AccountMemory, Accrual, account
 from watchdog.core.activity import Clock, Doing, Run, Snapshot
 from watchdog.core.budgets import BudgetBook
-from watchdog.core.cases import Case, cases_of, running
+from watchdog.core.cases import Case, Namings, cases_of, namings_of, running
 from watchdog.core.census import Census
 from watchdog.core.copies import CopyKey
 from watchdog.core.evidence import Evidence, Finding, Kind
@@ -40,6 +40,7 @@ class Memory:
     superseded: frozenset[Run] = frozenset()
     orphans: frozenset[Run] = frozenset()
     progress: Mapping[Run, Progress] = field(default_factory=dict)
+    namings: Namings = field(default_factory=dict)
     accounts: AccountMemory = field(default_factory=AccountMemory)
 
 
@@ -84,7 +85,10 @@ def judge(
     if memory.postmaster_start != snapshot.postmaster_start:
         memory = Memory()
     first = memory.postmaster_start is None
-    cases, unreadable = cases_of(snapshot, book=bench.book, pooled=bench.pooled, interval=bench.interval)
+    namings = namings_of(snapshot, before=memory.namings)
+    cases, unreadable = cases_of(
+        snapshot, book=bench.book, pooled=bench.pooled, interval=bench.interval, namings=namings
+    )
     groups = copying.group_copies(cases)
     superseded = _still_there(memory.superseded, cases) | copying.superseded_runs(
         groups, seen=memory.copies, blocking=blocking
@@ -108,7 +112,7 @@ def judge(
         accrual=accrual,
     )
     seen = frozenset(case.run for group in groups.values() for case in group)
-    return judgement, Memory(snapshot.postmaster_start, seen, superseded, orphans, progress, accounts)
+    return judgement, Memory(snapshot.postmaster_start, seen, superseded, orphans, progress, namings, accounts)
 
 
 def _findings(

@@ -103,7 +103,7 @@ class EmbeddedServer:
                 stderr=log,
                 cwd=self.directory,
                 start_new_session=True,
-                **_identity(),  # type: ignore[call-overload]  # the types are the call's own
+                **server_identity(),  # type: ignore[call-overload]  # the types are the call's own
             )
         self.guardian.mind_process(self._process.pid)
         ends = time.monotonic() + START_PATIENCE
@@ -134,7 +134,7 @@ def create_server(
     """
     directory.mkdir(parents=True)
     guardian.mind_directory(directory)
-    if (identity := _identity()) != {}:
+    if (identity := server_identity()) != {}:
         os.chown(directory, int(str(identity["user"])), int(str(identity["group"])))
         directory.chmod(0o755)
     found = _reachable(binaries or find_binaries(), into=directory)
@@ -164,7 +164,7 @@ def find_binaries() -> Path:
     return Path(next(iter(spec.submodule_search_locations))) / "pginstall" / "bin"
 
 
-def _identity() -> dict[str, object]:
+def server_identity() -> dict[str, object]:
     """As whom the server runs: ourselves, or `nobody` where we are root."""
     if os.geteuid() != 0:
         return {}
@@ -173,7 +173,7 @@ def _identity() -> dict[str, object]:
 
 
 def _run(command: Sequence[str | Path], *, cwd: Path) -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run(command, capture_output=True, check=False, cwd=cwd, **_identity())  # type: ignore[call-overload,no-any-return]  # the identity's types are the call's
+    return subprocess.run(command, capture_output=True, check=False, cwd=cwd, **server_identity())  # type: ignore[call-overload,no-any-return]  # the identity's types are the call's
 
 
 def _reachable(binaries: Path, *, into: Path) -> Path:

@@ -16,10 +16,13 @@ async def take_census(session: Session) -> Census:
     roles = cast("list[tuple[int, str, bool]]", await session.rows("census_roles"))
     databases = cast("list[tuple[int, str]]", await session.rows("census_databases"))
     [sessions] = await session.rows("census_sessions")
-    hidden, hidden_roles, tracking_off, used, most = cast("tuple[int, list[int] | None, int, int, int]", sessions)
+    hidden, hidden_roles, tracking_off, used, most, sees_all = cast(
+        "tuple[int, list[int] | None, int, int, int, bool]", sessions
+    )
     names = {oid: name for oid, name, _ in roles}
     return Census(
         server_version=session.server_version,
+        sees_all=sees_all,
         roles=names,
         databases=dict(databases),
         superusers=frozenset(name for _, name, superuser in roles if superuser),

@@ -64,7 +64,7 @@ class PostgresSource:
     _session: Session | None = None
     _census: Census | None = None
     _rows: int = 0
-    _strangers: bool = False
+    _outdated: bool = False
 
     def __post_init__(self) -> None:
         """Make the dialer, which remembers refusals from one connect to the next."""
@@ -72,8 +72,8 @@ class PostgresSource:
 
     @property
     def census_is_stale(self) -> bool:
-        """True where the last snapshot named a role or a database that the census does not know."""
-        return self._strangers
+        """True where the last snapshot showed what the census does not know: a stranger, or a changed right."""
+        return self._outdated
 
     @property
     def behind_pooler(self) -> bool:
@@ -88,7 +88,7 @@ class PostgresSource:
 
         """
         self._census = await take_census(await self._open())
-        self._strangers = False
+        self._outdated = False
         return self._census
 
     async def snapshot(self) -> tuple[Snapshot, timedelta]:
@@ -107,8 +107,9 @@ class PostgresSource:
         rows = await session.rows("activity", parameters)
         took = timedelta(seconds=time.monotonic() - begun)
         self._rows = len(rows)
-        self._strangers = strangers(rows, census=census)
-        return snapshot_of(rows, census=census), took
+        snapshot = snapshot_of(rows, census=census)
+        self._outdated = snapshot.sees_all != census.sees_all or strangers(rows, census=census)
+        return snapshot, took
 
     async def blocking(self, waiters: Sequence[int]) -> Blocking | None:
         """Who blocks whom among `waiters`, or None where there are too many to ask.

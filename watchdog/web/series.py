@@ -63,9 +63,9 @@ class Series:
         """Take down every gauge: nothing that is not set anew is known."""
         self.gauges = defaultdict(dict, {name: self.gauges[name] for name in but})
 
-    def zero(self, names: Iterable[str]) -> None:
-        """Put up the kept gauges of these names with 0."""
-        for name in names:
+    def zero(self, names: Iterable[str], *, unless: bool) -> None:
+        """Put up the kept gauges of these names with 0, unless 0 would claim more than is known."""
+        for name in names if not unless else ():
             self.gauges[name] = dict.fromkeys(self._used[name], 0.0)
 
     def set(self, name: str, labels: Labels, value: float) -> None:

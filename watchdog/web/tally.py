@@ -1,7 +1,7 @@
 """From looks to series: which numbers a look adds to or sets, and under which labels.
 
 A series appears with 0 when a run with its labels is first seen, so that a rate knows the beginning. A cluster
-that was not read shows no gauge of what goes on in it, not even 0.
+that was not read shows no gauge of what goes on in it, not even 0; one read in part no 0 either.
 """
 
 from collections.abc import Sequence
@@ -100,7 +100,7 @@ class Tally:
         cases = look.judgement.cases
         for case in cases:
             self.series.keep(ACTIVITY, self._who(case.backend), now=now)
-        self.series.zero(ACTIVITY)
+        self.series.zero(ACTIVITY, unless=not look.complete)
         for case in cases:
             who = self._who(case.backend)
             if case.doing is Doing.RUNNING:
@@ -133,7 +133,7 @@ class Tally:
                 labels = (*self._job(case.backend, case.job), Evidence.OVER_BUDGET)
                 self.series.keep(ORPHANS, labels, now=now)
                 self.series.count("orphans_detected_total", labels[1:], 0, now=now)
-        self.series.zero(ORPHANS)
+        self.series.zero(ORPHANS, unless=not look.complete)
         for finding in look.judgement.findings:
             if finding.kind is Kind.ORPHAN:
                 overrun = finding.overrun.total_seconds() if finding.overrun is not None else 0.0
@@ -154,7 +154,7 @@ class Tally:
             claim = group[0].claim
             judged = claim is not None and claim.rule.copies is not None
             self.series.keep(COPIES if judged else COPIES[:1], labels, now=now)
-        self.series.zero(COPIES)
+        self.series.zero(COPIES, unless=not look.complete)
         for labels, group in groups:
             self.series.most("job_copies", labels, len(group))
         for finding in look.judgement.findings:
