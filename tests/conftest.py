@@ -56,6 +56,12 @@ def own_server(guardian: Guardian) -> Iterator[TestServer]:
 
 
 @pytest.fixture
+def require_all() -> bool:
+    """True where a missing tool is a failure and not a skip."""
+    return REQUIRE_ALL
+
+
+@pytest.fixture
 def tool() -> Callable[[str], str]:
     """The path of a program; without it the test is skipped, or fails where everything is required."""
 

@@ -6,7 +6,7 @@ Core does not log. Lines go to stderr, so that a command's output stays clean.
 import logging
 import sys
 from enum import StrEnum
-from typing import cast
+from typing import TextIO, cast
 
 import structlog
 from structlog.typing import FilteringBoundLogger, Processor
@@ -45,6 +45,29 @@ class Level(StrEnum):
     ERROR = "error"
 
 
+class Stderr:
+    """Standard error that loses lines rather than its writer: a full disk or a closed pipe stops no watchdog."""
+
+    def __init__(self) -> None:
+        """Begin with no line lost."""
+        self.lost = 0
+
+    def write(self, text: str) -> int:
+        """Write, or count what could not be written."""
+        try:
+            return sys.stderr.write(text)
+        except (OSError, ValueError):
+            self.lost += 1
+            return len(text)
+
+    def flush(self) -> None:
+        """Flush, or count what could not be flushed."""
+        try:
+            sys.stderr.flush()
+        except (OSError, ValueError):
+            self.lost += 1
+
+
 def configure_logs(*, form: Format, level: Level) -> None:
     """Set up logging for the whole process."""
     renderer: Processor = (
@@ -60,7 +83,7 @@ def configure_logs(*, form: Format, level: Level) -> None:
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=structlog.PrintLoggerFactory(cast("TextIO", Stderr())),
         cache_logger_on_first_use=False,
     )
 

@@ -91,7 +91,7 @@ def test_the_markdown_report_is_a_table(server: TestServer, connect: Connect) ->
 
 
 def test_a_watching_report_looks_again_until_it_is_interrupted(server: TestServer) -> None:
-    arguments = [*COMMAND, "report", server.dsn(), "--budget", "15min", "--watch", "500ms"]
+    arguments = [*COMMAND, "report", server.dsn(), "--budget", "15min", "--watch", "1s"]
     with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True, env=environment()) as process:
         assert process.stdout is not None
         reports = 0
@@ -112,8 +112,13 @@ def test_a_report_reads_a_configuration(server: TestServer, tmp_path: Path) -> N
     ("arguments", "complaint"),
     [
         (["report"], "nothing to watch"),
-        (["report", "hots=x"], 'invalid connection option "hots"'),
+        (["report", "hots=x"], "unknown keyword 'hots', did you mean 'host'?"),
         (["report", "host=x", "--budget", "15"], "15 has no unit"),
+        (["report", "host=x", "--watch", "1ms"], "at least 1s"),
+        (["report", "host=x", "-c", "/nonexistent.yaml"], "not both"),
+        (["report", "postgresql://u:secr@tail@h/db"], "write @ as %40"),
+        (["report", "host=x port=abc"], "port 'abc' is no port"),
+        (["report", "host=x sslmode=on"], "sslmode 'on' is none"),
         (["report", "host=x", "--budget", "-3s"], "is not a duration"),
         (["report", "--budget", "15min"], "go with connection strings"),
         (["run", "-c", "/nonexistent.yaml"], "/nonexistent.yaml: cannot be read"),

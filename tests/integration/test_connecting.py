@@ -18,7 +18,7 @@ from support.watching import source_on
 from watchdog.core.look import Reason
 from watchdog.demo.guardian import Guardian
 from watchdog.errors import ReadError
-from watchdog.postgres.source import Password
+from watchdog.postgres.password import Password
 
 
 async def refused(dsn: str, *, timeout: float = 3.0, **more: object) -> ReadError:

@@ -165,7 +165,7 @@ async def test_the_end_of_a_queue_is_led_back_to_its_holder(server: TestServer, 
         blocking = await source.blocking(waiting)
     assert blocking is not None
     assert all(holder.info.backend_pid in blocking.holders(pid) for pid in waiting)
-    assert blocking.blocked_by()[holder.info.backend_pid] == 4
+    assert blocking.blocked(holder.info.backend_pid) == 4
 
 
 async def test_too_many_waiters_are_not_asked_about(server: TestServer) -> None:

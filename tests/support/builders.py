@@ -65,6 +65,7 @@ def census(
     return Census(
         server_version=180006,
         sees_all=not hidden,
+        behind_pooler=False,
         roles={},
         databases={},
         superusers=superusers,

@@ -87,7 +87,7 @@ class TestServer:
                     os.kill(int(str(pid)), signal.SIGCONT)  # a test may have stopped it
             connection.execute(
                 "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
-                " WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
+                " WHERE backend_type IN ('client backend', 'walsender') AND pid <> pg_backend_pid()"
             )
 
 

@@ -14,7 +14,8 @@ from watchdog.core.activity import Backend, Snapshot
 from watchdog.core.cases import Case
 from watchdog.core.jobs import JobRule
 from watchdog.core.look import Look, Unread
-from watchdog.postgres.source import Password, PostgresSource
+from watchdog.postgres.password import Password
+from watchdog.postgres.source import PostgresSource
 from watchdog.runtime.cycle import Cycle
 from watchdog.runtime.ports import Sink
 

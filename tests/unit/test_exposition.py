@@ -64,5 +64,5 @@ async def test_one_joined_text_serves_every_scrape_within_a_second() -> None:
 async def test_a_cluster_that_a_reload_takes_away_leaves_no_series() -> None:
     one = exposition()
     one.publish(look(backend(query=1), with_bench=BENCH))
-    one.settle(BENCH.book, rules=(OVER_BUDGET_RULE,), servers=["another"])
+    one.settle(BENCH.book, rules=(OVER_BUDGET_RULE,), bounds=Bounds(), servers=["another"])
     assert 'server="main"' not in (await one.text()).decode()

@@ -88,7 +88,9 @@ def test_no_age_is_negative_and_no_provider_role_is_judged_by_default(found: lis
 @given(rows())
 def test_nothing_protected_is_ever_proposed_for_action(found: list[Backend]) -> None:
     facts = census(superusers=frozenset({"boss"}), hidden_roles=frozenset({"unknown"}))
-    decisions, _ = decide(judged(found)[0].findings, rules=(OVER_BUDGET_RULE,), census=facts, memory=PolicyMemory())
+    findings = judged(found)[0].findings
+    memory, rules = PolicyMemory(), (OVER_BUDGET_RULE,)
+    decisions, _ = decide(findings, rules=rules, census=facts, memory=memory, present=frozenset())
     for verdict in decisions.verdicts:
         if verdict.rule is not None and verdict.withheld is None:
             assert not any(holds(verdict.finding, facts) for _, holds in PROTECTIONS)

@@ -11,7 +11,9 @@ def test_a_queue_behind_one_row_is_followed_to_its_holder() -> None:
     queue = {pid: frozenset({pid - 1}) for pid in range(2, 201)}
     blocking = Blocking(queue)
     assert blocking.holders(200) == frozenset(range(1, 200))
-    assert blocking.blocked_by()[1] == 199
+    assert blocking.blocked(1) == 199
+    assert blocking.waits_for(200, 1)
+    assert not blocking.waits_for(1, 200)
 
 
 def test_a_deadlock_and_a_prepared_transaction_end_the_search() -> None:

@@ -12,7 +12,13 @@ def decided(*rows: Backend, memory: PolicyMemory | None = None) -> tuple[Decisio
     facts = census(superusers=frozenset({"boss"}), hidden_roles=frozenset({"shy"}))
     settings = bench(book(roles={"web_app": 30, "boss": 30, "shy": 30, "rdsadmin": 30}))
     judgement, _ = judge(snapshot(*rows), bench=settings, census=facts, memory=Memory(), tick=True)
-    return decide(judgement.findings, rules=(OVER_BUDGET_RULE,), census=facts, memory=memory or PolicyMemory())
+    return decide(
+        judgement.findings,
+        rules=(OVER_BUDGET_RULE,),
+        census=facts,
+        memory=memory or PolicyMemory(),
+        present=frozenset(case.run for case in judgement.cases),
+    )
 
 
 def only(*rows: Backend) -> Verdict:

@@ -18,7 +18,9 @@ BENCH = bench(book(JOBS))
 
 def look(*rows: Backend, with_bench: Bench = BENCH) -> Look:
     judgement, _ = judge(snapshot(*rows), bench=with_bench, census=census(), memory=Memory(), tick=True)
-    decisions, _ = decide(judgement.findings, rules=(OVER_BUDGET_RULE,), census=census(), memory=PolicyMemory())
+    decisions, _ = decide(
+        judgement.findings, rules=(OVER_BUDGET_RULE,), census=census(), memory=PolicyMemory(), present=frozenset()
+    )
     took = timedelta(milliseconds=1)
     return Look("main", snapshot(*rows), census(), judgement, decisions, with_bench.interval, took, tick=True)
 

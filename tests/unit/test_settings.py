@@ -108,7 +108,8 @@ def test_only_scalars_outside_clusters_have_variables() -> None:
         ("PGWATCHDOG_MODE", "enforce", "what may be touched is decided in the file alone"),
         ("PGWATCHDOG_WEB_LIFECYCLE", "on", "on is a boolean in YAML"),
         ("PGWATCHDOG_PORT", "10187", "unknown variable"),
-        ("PGWATCHDOG_DSN", "host=db1", "not both"),
+        ("PGWATCHDOG_DSN", "host=db1", "with a file it would be ignored"),
+        ("PGWATCHDOG_BUDGET", "30s", "with a file it would be ignored"),
     ],
 )
 def test_a_variable_that_cannot_be_meant_is_an_error_with_its_name(

@@ -3,9 +3,8 @@
 import asyncio
 import signal
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from watchdog.core.policy import Rule
 from watchdog.errors import ConfigurationError
 from watchdog.logs import Event, get_logger
 from watchdog.runtime.board import Board
@@ -22,13 +21,14 @@ class Daemon:
     """A configured daemon. `reload` reads the configuration anew; None where there is nothing to read."""
 
     settings: Settings
+    settle: Callable[[Settings], None]
     watches: Callable[[Settings], list[Watch]]
     board: Board
     fleet: Fleet
     exposition: Exposition
     own: OwnState
-    rules: tuple[Rule, ...]
     reload: Callable[[], Settings] | None
+    interrupted: bool = False
 
     async def run(self, *, stop: asyncio.Event, listening: Callable[[str], None] | None = None) -> None:
         """Run until `stop` is set; `listening` is told the address once the server is up.
@@ -37,7 +37,7 @@ class Daemon:
             UsageError: the address to listen on cannot be had.
 
         """
-        self.board.list_servers(cluster.name for cluster in self.settings.clusters)
+        self.settle(self.settings)
         host, port = self.settings.listen
         listener = await listen(self._shown(), host=host, port=port)
         try:
@@ -62,9 +62,13 @@ class Daemon:
     def handle_signals(self, stop: asyncio.Event) -> None:
         """Stop on SIGTERM and SIGINT, reload on SIGHUP."""
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, stop.set)
+        loop.add_signal_handler(signal.SIGTERM, stop.set)
+        loop.add_signal_handler(signal.SIGINT, self._interrupt, stop)
         loop.add_signal_handler(signal.SIGHUP, self.try_reload)
+
+    def _interrupt(self, stop: asyncio.Event) -> None:
+        self.interrupted = True
+        stop.set()
 
     def try_reload(self) -> list[str]:
         """Swap in the configuration if it is good; otherwise go on with the one in force. Returns the problems."""
@@ -72,17 +76,18 @@ class Daemon:
             return ["there is no file to reload"]
         try:
             settings = self.reload()
-        except ConfigurationError as error:
+        except Exception as error:  # noqa: BLE001  # whatever is wrong with it, the old one stays in force
+            problems = list(error.problems) if isinstance(error, ConfigurationError) else [repr(error)]
             self.own.reload_failed = True
-            get_logger().error(Event.RELOAD_FAILED, problems=list(error.problems))
-            return list(error.problems)
-        servers = [cluster.name for cluster in settings.clusters]
-        self.settings = settings
-        self.board.list_servers(servers)
-        self.exposition.settle(settings.book, rules=self.rules, servers=servers)
+            get_logger().error(Event.RELOAD_FAILED, problems=problems)
+            return problems
+        restart = (settings.listen, settings.lifecycle) != (self.settings.listen, self.settings.lifecycle)
+        self.settings = replace(settings, listen=self.settings.listen, lifecycle=self.settings.lifecycle)
+        self.settle(settings)
         self.fleet.replace(self.watches(settings))
-        self.own.loaded(len(servers))
-        get_logger().info(Event.RELOADED, clusters=len(servers))
+        self.own.loaded(len(settings.clusters))
+        waits = "web takes effect at the next start" if restart else None
+        get_logger().info(Event.RELOADED, clusters=len(settings.clusters), note=waits)
         return []
 
     def _shown(self) -> Shown:

@@ -32,6 +32,8 @@ def demo(
     Takes about a minute. Everything is stopped and removed at the end, on Ctrl-C, and when the demo is killed.
     """
     configure_logs(form=Format.LOGFMT, level=Level.ERROR)
+    for name in [each for each in os.environ if each.startswith("PG") and not each.startswith("PGWATCHDOG")]:
+        del os.environ[name]  # libpq's variables are about somebody's real server, not about the demo's
     guardian = Guardian.start()
     try:
         folder = Path(tempfile.mkdtemp(prefix="pgwatchdog-"))
@@ -135,7 +137,9 @@ def _summary(works: Sequence[Work]) -> str:
 
 async def _stay(console: Console, server: EmbeddedServer) -> None:
     console.print("\nServer and daemon stay up until Ctrl-C.")
-    console.print(f"  psql 'postgresql://web_app:{server.password}@127.0.0.1:{server.port}/postgres'")
+    where = f"{server.password}@127.0.0.1:{server.port}/postgres"
+    console.print(f"  psql 'postgresql://web_app:{where}' -c 'SELECT pg_sleep(60)'", soft_wrap=True)
+    console.print(f"  pgwatchdog report 'postgresql://pgwatchdog:{where}' --budget {WEB_BUDGET}", soft_wrap=True)
     await asyncio.Event().wait()
 
 

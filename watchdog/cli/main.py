@@ -1,5 +1,6 @@
 """The entry point: commands registered, and every way to end turned into an exit code."""
 
+import errno
 import os
 import sys
 import traceback
@@ -43,12 +44,13 @@ def _run(arguments: list[str]) -> int:
         return error.exit_code
     except (KeyboardInterrupt, typer.Abort):
         return Exit.INTERRUPTED
-    except Exception as error:  # noqa: BLE001  # every way to end has an exit code
-        return _failed(error)
-    except BrokenPipeError:
-        # Whoever read our output has enough: not an error, but nothing may be written any more either.
+    except (BrokenPipeError, SystemExit):
+        # Whoever read our output has enough; the library turns that into an exit of its own. Not an error, but
+        # nothing may be written any more either, at exit for instance.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.OK
+    except Exception as error:  # noqa: BLE001  # every way to end has an exit code
+        return _failed(error)
     return result if isinstance(result, int) else Exit.OK
 
 
@@ -61,6 +63,10 @@ def _failed(error: Exception) -> Exit:
         for line in str(error).splitlines():
             typer.echo(f"pgwatchdog: {line}", err=True)
         return Exit.USAGE if isinstance(error, UsageError) else Exit.UNREAD
+    if isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EIO}:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        typer.echo(f"pgwatchdog: the output cannot be written: {os.strerror(error.errno).lower()}", err=True)
+        return Exit.USAGE
     traceback.print_exception(error)
     typer.echo("pgwatchdog: this is a bug in pgwatchdog; the lines above say where", err=True)
     return Exit.BUG

@@ -15,7 +15,7 @@ from watchdog.core.budgets import BudgetBook
 from watchdog.core.cases import Case
 from watchdog.core.evidence import Kind
 from watchdog.core.look import Look, Unread
-from watchdog.core.phrases import span, verdict_words
+from watchdog.core.phrases import nothing_found, span, verdict_words
 from watchdog.core.policy import Verdict
 from watchdog.core.records import cluster_record
 
@@ -34,6 +34,8 @@ def table(states: Sequence[State], *, book: BudgetBook, color: bool | None = Non
         width=max(WIDTH, min(shutil.get_terminal_size((WIDTH, 24)).columns, 120)),
         force_terminal=color if color is not None else None,
         highlight=False,
+        markup=False,
+        emoji=False,
         legacy_windows=False,
     )
     with console.capture() as captured:
@@ -59,9 +61,10 @@ def markdown(states: Sequence[State], *, book: BudgetBook) -> str:
     return "\n".join([*(head if lines else []), *lines, "", *notes]).strip() + "\n"
 
 
-def as_json(states: Sequence[State]) -> str:
-    """The report for machines, the same shape as `/api/v1/findings`."""
-    return json.dumps({"clusters": [cluster_record(state, server=state.server) for state in states]}, indent=2) + "\n"
+def as_json(states: Sequence[State], *, book: BudgetBook, lines: bool) -> str:
+    """The report for machines, the same shape as `/api/v1/findings`; `lines`: all of it on one line."""
+    records = [cluster_record(state, server=state.server, judges=not book.empty) for state in states]
+    return json.dumps({"clusters": records}, indent=None if lines else 2) + "\n"
 
 
 def _section(console: Console, state: State, *, book: BudgetBook) -> None:
@@ -84,7 +87,8 @@ def _headline(state: State) -> str:
     cases = state.judgement.cases
     running = sum(case.doing is Doing.RUNNING for case in cases)
     standby = ", standby" if state.snapshot.in_recovery else ""
-    return f"PostgreSQL {state.census.version}{standby}: {running} running, {len(cases) - running} holding"
+    counts = f"{running} running, {len(cases) - running} holding"
+    return f"PostgreSQL {state.census.version}{standby}: {counts}, at {state.snapshot.at:%H:%M:%S} UTC"
 
 
 def _notes(state: State, *, book: BudgetBook) -> list[str]:
@@ -102,9 +106,10 @@ def _notes(state: State, *, book: BudgetBook) -> list[str]:
         notes.append(f"{counts['unusable_key']} job names cannot be used: cut at 63 bytes, ambiguous or incomplete.")
     if counts["no_budget"] and not book.empty:
         notes.append(f"{counts['no_budget']} running without a budget: not judged.")
-    if state.complete and not book.empty and not state.judgement.findings:
-        notes.append("Nothing found.")
-    return notes
+    if counts["no_start"]:
+        notes.append(f"{counts['no_start']} running without a visible start: not judged.")
+    silence = nothing_found(state, judges=not book.empty)
+    return notes if silence is None else [*notes, silence]
 
 
 def _verdicts(look: Look) -> list[Verdict]:

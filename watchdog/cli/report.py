@@ -18,6 +18,7 @@ from watchdog.core.look import Look, Reason, Unread
 from watchdog.errors import ReadError, UsageError
 from watchdog.logs import Event, Format, Level, configure_logs, get_logger
 from watchdog.runtime.cycle import Cycle
+from watchdog.runtime.timetable import SHORTEST_INTERVAL
 from watchdog.settings.durations import parse_duration
 from watchdog.settings.tree import Settings
 
@@ -49,7 +50,9 @@ def report(
     """
     configure_logs(form=Format.LOGFMT, level=Level.ERROR)
     settings = _settings(dsns or [], config=config, budget=budget, grace=grace)
-    pause = None if watch is None else _duration(watch, option="--watch").total_seconds()
+    pause = None if watch is None else _duration(watch, option="--watch")
+    if pause is not None and pause < SHORTEST_INTERVAL:
+        raise UsageError("--watch: at least 1s: a watchdog must not become the load")
     code = asyncio.run(_report(settings, form=form, pause=pause))
     raise typer.Exit(Exit.OK if exit_zero and code is Exit.FINDINGS else code)
 
@@ -64,9 +67,12 @@ def exit_code(states: Sequence[State]) -> Exit:
 
 
 def _settings(dsns: Sequence[str], *, config: Path | None, budget: str | None, grace: str | None) -> Settings:
+    if dsns and config is not None:
+        raise UsageError("give connection strings or a configuration file, not both")
     if dsns:
         return wiring.settings_for(
             dsns,
+            env=os.environ,
             budget=None if budget is None else _duration(budget, option="--budget"),
             grace=None if grace is None else _duration(grace, option="--grace", zero=True),
         )
@@ -86,15 +92,15 @@ def _duration(text: str, *, option: str, zero: bool = False) -> timedelta:
         raise UsageError(f"{option}: {error}") from error
 
 
-async def _report(settings: Settings, *, form: Output, pause: float | None) -> Exit:
-    cycles = wiring.cycles(settings)
+async def _report(settings: Settings, *, form: Output, pause: timedelta | None) -> Exit:
+    cycles = wiring.cycles(settings, pause=pause or timedelta(0))
     try:
         while True:
             states = await asyncio.gather(*(_state(cycle) for cycle in cycles))
-            typer.echo(_written(states, settings=settings, form=form), nl=False)
+            typer.echo(_written(states, settings=settings, form=form, again=pause is not None), nl=False)
             if pause is None:
                 return exit_code(states)
-            await asyncio.sleep(pause)
+            await asyncio.sleep(pause.total_seconds())
     finally:
         for cycle in cycles:
             cycle.source.close()
@@ -102,10 +108,9 @@ async def _report(settings: Settings, *, form: Output, pause: float | None) -> E
 
 async def _state(cycle: Cycle) -> State:
     try:
-        await cycle.take_census()
+        await cycle.renew_census()
         return await cycle.look(tick=True)
     except ReadError as error:
-        cycle.source.close()
         return Unread(cycle.server, error.reason, str(error))
     except Exception as error:  # noqa: BLE001  # a bug in one cluster's look leaves the others' alone
         get_logger().exception(Event.INTERNAL_ERROR, server=cycle.server)
@@ -113,11 +118,11 @@ async def _state(cycle: Cycle) -> State:
         return Unread(cycle.server, Reason.INTERNAL, f"{type(error).__name__}: {error}")
 
 
-def _written(states: Sequence[State], *, settings: Settings, form: Output) -> str:
+def _written(states: Sequence[State], *, settings: Settings, form: Output, again: bool) -> str:
     match form:
         case Output.TABLE:
             return render.table(states, book=settings.book)
         case Output.MARKDOWN:
             return render.markdown(states, book=settings.book)
         case Output.JSON:
-            return render.as_json(states)
+            return render.as_json(states, book=settings.book, lines=again)

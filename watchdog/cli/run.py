@@ -3,7 +3,10 @@
 import asyncio
 import os
 
+import typer
+
 from watchdog.cli import wiring
+from watchdog.cli.exits import Exit
 from watchdog.cli.options import Config, DryRun, Listen, LogFormat, LogLevel
 from watchdog.logs import Format, Level, configure_logs
 
@@ -23,7 +26,9 @@ def run(
     del dry_run  # this version has no other mode; the flag is taken so that it can already stand in a unit file
     configure_logs(form=log_format, level=log_level)
     settings = wiring.with_listen(wiring.load_settings(config, env=os.environ), listen)
-    daemon = wiring.daemon(settings, reload=lambda: wiring.load_settings(config, env=os.environ))
+    daemon = wiring.daemon(
+        settings, reload=lambda: wiring.with_listen(wiring.load_settings(config, env=os.environ), listen)
+    )
 
     async def main() -> None:
         stop = asyncio.Event()
@@ -31,3 +36,5 @@ def run(
         await daemon.run(stop=stop)
 
     asyncio.run(main())
+    if daemon.interrupted:
+        raise typer.Exit(Exit.INTERRUPTED)

@@ -13,7 +13,8 @@ from watchdog.core.policy import OVER_BUDGET_RULE
 from watchdog.core.protected import PROVIDER_ROLES
 from watchdog.errors import UsageError
 from watchdog.postgres.dsn import check_dsn, target_of
-from watchdog.postgres.source import Password, PostgresSource
+from watchdog.postgres.password import Password
+from watchdog.postgres.source import PostgresSource
 from watchdog.runtime.board import Board
 from watchdog.runtime.cycle import Cycle
 from watchdog.runtime.fleet import Fleet
@@ -44,13 +45,16 @@ def load_settings(config: Path | None, *, env: Mapping[str, str]) -> Settings:
     return load.load_file(config, env=env, check_dsn=check_dsn)
 
 
-def settings_for(dsns: Iterable[str], *, budget: timedelta | None, grace: timedelta | None) -> Settings:
+def settings_for(
+    dsns: Iterable[str], *, env: Mapping[str, str], budget: timedelta | None, grace: timedelta | None
+) -> Settings:
     """Settings for connection strings from the command line: defaults, and one budget for every role.
 
     Raises:
         UsageError: a string that is no connection string.
 
     """
+    load.check_unused(env)
     clusters: list[ClusterSettings] = []
     for dsn in dsns:
         problem = check_dsn(dsn)
@@ -76,9 +80,9 @@ def settings_for(dsns: Iterable[str], *, budget: timedelta | None, grace: timede
     )
 
 
-def cycles(settings: Settings) -> list[Cycle]:
-    """One cycle per cluster, none of them connected yet."""
-    return [_cycle(cluster, settings=settings) for cluster in settings.clusters]
+def cycles(settings: Settings, *, pause: timedelta = timedelta(0)) -> list[Cycle]:
+    """One cycle per cluster, none of them connected yet; `pause` is how long its sessions will be silent."""
+    return [_cycle(cluster, settings=settings, pause=pause) for cluster in settings.clusters]
 
 
 def daemon(settings: Settings, *, reload: Callable[[], Settings] | None, sinks: Iterable[Sink] = ()) -> Daemon:
@@ -90,16 +94,22 @@ def daemon(settings: Settings, *, reload: Callable[[], Settings] | None, sinks: 
     def watches(current: Settings) -> list[Watch]:
         return [_watch(cycle, settings=current, board=board) for cycle in cycles(current)]
 
-    return Daemon(settings, watches, board, Fleet(), exposition, own, RULES, reload)
+    def settle(current: Settings) -> None:
+        servers = [cluster.name for cluster in current.clusters]
+        board.list_servers(servers)
+        exposition.settle(current.book, rules=RULES, bounds=_bounds(current.labels), servers=servers)
+
+    return Daemon(settings, settle, watches, board, Fleet(), exposition, own, reload)
 
 
-def _cycle(cluster: ClusterSettings, *, settings: Settings) -> Cycle:
+def _cycle(cluster: ClusterSettings, *, settings: Settings, pause: timedelta) -> Cycle:
     interval = interval_in_force(settings.interval, book=settings.book)
+    silence = max(interval, pause)
     source = PostgresSource(
         dsn=cluster.dsn,
         password=Password(cluster.password_file, cluster.password_command),
         timeout=settings.timeout.total_seconds(),
-        idle_limit=(IDLE_INTERVALS * interval).total_seconds() + settings.timeout.total_seconds(),
+        idle_limit=(IDLE_INTERVALS * silence).total_seconds() + settings.timeout.total_seconds(),
         env=os.environ,
     )
     return Cycle(cluster.name, source, Bench(settings.book, interval, cluster.pooled_roles), RULES)

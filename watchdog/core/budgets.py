@@ -4,7 +4,7 @@ Owns which budget applies to which row. Knows no rows' ages: comparing is the ju
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 from watchdog.core.activity import Clock
@@ -55,6 +55,7 @@ class BudgetBook:
         by_job = self._by_job(claim) if claim is not None else None
         if by_role is None or by_job is None:
             return by_job or by_role
+        by_job = replace(by_job, holding=self.roles[role].holding or by_job.holding) if role in self.roles else by_job
         if claim is not None and role in claim.rule.roles:
             return by_job
         return min(by_job, by_role, key=lambda budget: budget.limit)
@@ -62,12 +63,21 @@ class BudgetBook:
     @property
     def empty(self) -> bool:
         """True where no row at all could be judged."""
-        return not self._crossings()
+        return not self.crossings()
 
     @property
     def smallest_crossing(self) -> timedelta | None:
         """The smallest budget plus grace of the book: what the interval in force must not exceed."""
-        return min(self._crossings(), default=None)
+        return min(self.crossings().values(), default=None)
+
+    def crossings(self) -> dict[str, timedelta]:
+        """Every configured budget with its grace, by the name that metrics and findings give it."""
+        found = {f"role:{name}": each.limit + self._grace(each) for name, each in self.roles.items()}
+        for rule in self.jobs:
+            found |= {f"job:{name}": each.limit + self._grace(each) for name, each in rule.budgets.items()}
+        if self.default is not None:
+            found["default"] = self.default + self.grace
+        return found
 
     def sources(self) -> dict[str, timedelta]:
         """Every configured budget by the name that metrics and findings give it."""
@@ -100,11 +110,3 @@ class BudgetBook:
 
     def _grace(self, allowance: Allowance) -> timedelta:
         return self.grace if allowance.grace is None else allowance.grace
-
-    def _crossings(self) -> list[timedelta]:
-        allowances = list(self.roles.values())
-        for rule in self.jobs:
-            allowances.extend(rule.budgets.values())
-        if self.default is not None:
-            allowances.append(Allowance(self.default))
-        return [each.limit + self._grace(each) for each in allowances]

@@ -135,7 +135,7 @@ def _case(
 
 
 def _talking(backend: Backend, *, clock: Clock, start: Moment, interval: timedelta) -> bool:
-    statement = backend.query
+    statement = backend.start(Clock.STATEMENT)
     if clock is not Clock.RUN or statement is None:
         return False
     # The extended protocol stamps Bind a moment after Parse: only a clearly later command is talk.

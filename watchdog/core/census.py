@@ -15,6 +15,7 @@ class Census:
 
     server_version: int
     sees_all: bool
+    behind_pooler: bool
     roles: Mapping[int, str]
     databases: Mapping[int, str]
     superusers: frozenset[str]

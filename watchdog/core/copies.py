@@ -89,4 +89,4 @@ def _is_superseded(older: Case, group: Sequence[Case], seen: frozenset[Run], blo
 def _may_wait_for(younger: Case, older: Case, blocking: Blocking | None) -> bool:
     if younger.backend.wait_event_type != WAITS_FOR_LOCK:
         return False
-    return blocking is None or older.backend.pid in blocking.holders(younger.backend.pid)
+    return blocking is None or blocking.waits_for(younger.backend.pid, older.backend.pid)

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 
 from watchdog.core import copies as copying
 from watchdog.core.accounts import AccountMemory, Accrual, account
-from watchdog.core.activity import Clock, Doing, Run, Snapshot
+from watchdog.core.activity import RUNNING_STATES, Clock, Run, Snapshot
 from watchdog.core.budgets import BudgetBook
 from watchdog.core.cases import Case, Namings, cases_of, namings_of, running
 from watchdog.core.census import Census
@@ -33,12 +33,17 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """What one look hands to the next. Bounded by what is there now, and by the hour of the accounts."""
+    """What one look hands to the next. Bounded by what is there now, and by the hour of the accounts.
+
+    `orphans` are the runs that have been counted as such and are still there; `set_aside` those that went out of
+    sight when a right was lost.
+    """
 
     postmaster_start: datetime | None = None
     copies: frozenset[Run] = frozenset()
     superseded: frozenset[Run] = frozenset()
     orphans: frozenset[Run] = frozenset()
+    set_aside: frozenset[Run] = frozenset()
     progress: Mapping[Run, Progress] = field(default_factory=dict)
     namings: Namings = field(default_factory=dict)
     accounts: AccountMemory = field(default_factory=AccountMemory)
@@ -94,17 +99,24 @@ def judge(
         groups, seen=memory.copies, blocking=blocking
     )
     findings = _findings(cases, groups=groups, superseded=superseded, nearing=bench.book.nearing)
-    findings = with_neighbours(findings, cases=cases, blocking=blocking)
+    findings = with_neighbours(findings, blocking=blocking)
     orphans = frozenset(each.run for each in findings if each.kind is Kind.ORPHAN)
     accrual, accounts = account(
         cases, at=snapshot.at, tick=tick, interval=bench.interval, memory=memory.accounts, first=first
     )
     progress = _progress(cases)
+    runs = frozenset(case.run for case in cases)
+    # A run counts once as detected, whatever it looks like in between; and what is hidden now has not ended.
+    before = memory.orphans | memory.set_aside
+    known = orphans | (before & runs)
+    set_aside: frozenset[Run] = frozenset()
+    if not snapshot.sees_all:
+        set_aside = memory.set_aside or memory.orphans
     judgement = Judgement(
         cases=cases,
         findings=findings,
-        detected=[each for each in findings if each.kind is Kind.ORPHAN and each.run not in memory.orphans],
-        finished=_finished(cases, memory=memory, progress=progress),
+        detected=[each for each in findings if each.kind is Kind.ORPHAN and each.run not in before],
+        finished=_finished(cases, memory=memory, progress=progress) if snapshot.sees_all else [],
         copies=groups,
         crossings=sorted(wait for case in cases if (wait := until_crossing(case)) is not None),
         unjudged=_unjudged(cases, census=census, unreadable=unreadable),
@@ -112,7 +124,7 @@ def judge(
         accrual=accrual,
     )
     seen = frozenset(case.run for group in groups.values() for case in group)
-    return judgement, Memory(snapshot.postmaster_start, seen, superseded, orphans, progress, namings, accounts)
+    return judgement, Memory(snapshot.postmaster_start, seen, superseded, known, set_aside, progress, namings, accounts)
 
 
 def _findings(
@@ -146,7 +158,7 @@ def _progress(cases: Sequence[Case]) -> dict[Run, Progress]:
 
 
 def _ended(case: Case) -> bool:
-    return case.clock is Clock.STATEMENT and case.doing is not Doing.RUNNING
+    return case.clock is Clock.STATEMENT and case.backend.state not in RUNNING_STATES
 
 
 def _finished(cases: Sequence[Case], *, memory: Memory, progress: Mapping[Run, Progress]) -> list[Progress]:

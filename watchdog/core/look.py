@@ -30,7 +30,10 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """One reading of one cluster. `took` is the time of the activity statement alone."""
+    """One reading of one cluster. `took` is the time of the activity statement alone.
+
+    `census_failures` counts the censuses that failed so far: names and rights are then older than they should be.
+    """
 
     server: str
     snapshot: Snapshot
@@ -40,6 +43,7 @@ class Look:
     interval: timedelta
     took: timedelta
     tick: bool
+    census_failures: int = 0
 
     @property
     def complete(self) -> bool:

@@ -1,11 +1,10 @@
 """What a finding does to others, and who is like it: blocked sessions and piles of the same query."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from watchdog.core.activity import Snapshot
-from watchdog.core.cases import Case
 from watchdog.core.evidence import ALARMING, Finding, Kind
 
 Pile = tuple[str, str, int]
@@ -16,25 +15,44 @@ class Blocking:
     """For each waiter the pids directly in its way, as the server named them in one pass.
 
     With one holder and 200 waiters on a row the server names the holder to one of them only; the rest stand
-    behind each other, so every question here follows the chain to its end.
+    behind each other, so every question here follows the chains to their end. They are followed once: dense
+    queues have as many edges as pairs, and this runs in the event loop.
     """
 
     edges: Mapping[int, frozenset[int]]
+    _bits: dict[int, int] = field(init=False, repr=False, compare=False, default_factory=dict)
+    _behind: dict[int, int] = field(init=False, repr=False, compare=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Close the relation: for each waiter the set, as bits, of everybody it waits for."""
+        for pid in (*self.edges, *(pid for blockers in self.edges.values() for pid in blockers)):
+            self._bits.setdefault(pid, 1 << len(self._bits))
+        changed = True
+        while changed:
+            changed = False
+            for waiter, blockers in self.edges.items():
+                before = self._behind.get(waiter, 0)
+                now = before
+                for pid in blockers:
+                    now |= self._bits[pid] | self._behind.get(pid, 0)
+                if now != before:
+                    self._behind[waiter] = now
+                    changed = True
+
+    def waits_for(self, waiter: int, pid: int) -> bool:
+        """True where `waiter` waits for `pid`, directly or through others."""
+        return waiter != pid and bool(self._behind.get(waiter, 0) & self._bits.get(pid, 0))
+
+    def blocked(self, *pids: int) -> int:
+        """How many sessions wait for at least one of `pids`."""
+        wanted = 0
+        for pid in pids:
+            wanted |= self._bits.get(pid, 0)
+        return sum(bool(behind & wanted & ~self._bits[waiter]) for waiter, behind in self._behind.items())
 
     def holders(self, waiter: int) -> frozenset[int]:
-        """Every pid that `waiter` waits for, directly or through others; pid 0 is a prepared transaction."""
-        seen: set[int] = set()
-        todo = list(self.edges.get(waiter, ()))
-        while todo:
-            pid = todo.pop()
-            if pid not in seen:
-                seen.add(pid)
-                todo.extend(self.edges.get(pid, ()))
-        return frozenset(seen - {waiter})
-
-    def blocked_by(self) -> Counter[int]:
-        """For each pid how many sessions wait for it, transitively."""
-        return Counter(pid for waiter in self.edges for pid in self.holders(waiter))
+        """Every pid that `waiter` waits for; pid 0 is a prepared transaction."""
+        return frozenset(pid for pid in self._bits if self.waits_for(waiter, pid))
 
 
 def waiters(snapshot: Snapshot) -> list[int]:
@@ -47,15 +65,14 @@ def wants_blocking(findings: Iterable[Finding], *, snapshot: Snapshot) -> bool:
     return any(each.kind in ALARMING for each in findings) and bool(waiters(snapshot))
 
 
-def with_neighbours(findings: Iterable[Finding], *, cases: Iterable[Case], blocking: Blocking | None) -> list[Finding]:
+def with_neighbours(findings: Sequence[Finding], *, blocking: Blocking | None) -> list[Finding]:
     """The findings with `blocks` and `alike` filled in where they are known."""
-    piles = Counter(pile for case in cases if _over(case) and (pile := _pile(case)) is not None)
-    blocked = None if blocking is None else blocking.blocked_by()
+    piles = Counter(pile for each in findings if (pile := _pile(each)) is not None)
     return [
         replace(
             each,
-            blocks=None if blocked is None else blocked[each.backend.pid],
-            alike=_alike(each, piles),
+            blocks=None if blocking is None else blocking.blocked(each.backend.pid),
+            alike=None if (pile := _pile(each)) is None else piles[pile],
         )
         for each in findings
     ]
@@ -65,21 +82,11 @@ def blocked_by_orphans(findings: Iterable[Finding], *, blocking: Blocking | None
     """How many sessions wait for at least one orphan; None where it was not asked."""
     if blocking is None:
         return None
-    orphans = {each.backend.pid for each in findings if each.kind is Kind.ORPHAN}
-    return sum(1 for waiter in blocking.edges if orphans & blocking.holders(waiter))
+    return blocking.blocked(*(each.backend.pid for each in findings if each.kind is Kind.ORPHAN))
 
 
-def _over(case: Case) -> bool:
-    return case.budget is not None and case.age >= case.budget.crossing
-
-
-def _pile(case: Case) -> Pile | None:
-    backend = case.backend
-    return None if backend.query_id is None else (backend.database, backend.role, backend.query_id)
-
-
-def _alike(finding: Finding, piles: Mapping[Pile, int]) -> int | None:
+def _pile(finding: Finding) -> Pile | None:
     backend = finding.backend
     if finding.kind is not Kind.ORPHAN or backend.query_id is None:
         return None
-    return piles.get((backend.database, backend.role, backend.query_id))
+    return (backend.database, backend.role, backend.query_id)

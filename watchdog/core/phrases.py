@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 
+from watchdog.core.look import Look
 from watchdog.core.policy import Verdict
 
 _TENTHS_BELOW = 10
@@ -21,6 +22,17 @@ def span(value: timedelta | None) -> str:
             remainder = whole % size // rest
             return f"{whole // size}{name} {remainder:02d}{inner}" if remainder else f"{whole // size}{name}"
     return f"{whole}s"
+
+
+def nothing_found(look: Look, *, judges: bool) -> str | None:
+    """The sentence for a cluster without findings, or None where silence would not mean anything.
+
+    `judges` is False where no budget is configured.
+    """
+    if not judges or not look.complete or look.judgement.findings:
+        return None
+    aside = sum(count for reason, count in look.judgement.unjudged.items() if reason != "unusable_key")
+    return "Nothing found among those that were judged." if aside else "Nothing found."
 
 
 def verdict_words(verdict: Verdict) -> str:

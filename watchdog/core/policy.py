@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from watchdog.core.activity import Doing, Run
+from watchdog.core.activity import Clock, Doing, Run
 from watchdog.core.census import Census
 from watchdog.core.evidence import Evidence, Finding, Kind
 from watchdog.core.protected import BACKUP_APPLICATIONS, PROVIDER_ROLES
@@ -77,13 +77,23 @@ OVER_BUDGET_RULE = Rule(
 
 
 def decide(
-    findings: Iterable[Finding], *, rules: tuple[Rule, ...], census: Census, memory: PolicyMemory
+    findings: Iterable[Finding],
+    *,
+    rules: tuple[Rule, ...],
+    census: Census,
+    memory: PolicyMemory,
+    present: frozenset[Run],
 ) -> tuple[Decisions, PolicyMemory]:
-    """One verdict per finding: the first rule that speaks about it, unless a protection withholds it."""
+    """One verdict per finding: the first rule that speaks about it, unless a protection withholds it.
+
+    `present` are the runs that may still be there: what was said about them is not news again, also when they
+    were no finding in between.
+    """
     verdicts = tuple(_verdict(each, rules=rules, census=census) for each in findings)
     said = {_word(each): each for each in verdicts if each.rule is not None}
     news = tuple(verdict for word, verdict in said.items() if word not in memory.said)
-    return Decisions(verdicts, news), PolicyMemory(frozenset(said))
+    kept = {word for word in memory.said if word[0] in present}
+    return Decisions(verdicts, news), PolicyMemory(frozenset({*said, *kept}))
 
 
 def protection(finding: Finding, *, census: Census) -> str | None:
@@ -110,11 +120,12 @@ def _is_backup(finding: Finding, _: Census) -> bool:
 
 def _is_writer(finding: Finding, _: Census) -> bool:
     backend = finding.backend
+    statement = backend.start(Clock.STATEMENT)
     committed_inside = (
         backend.doing is Doing.RUNNING
-        and backend.query is not None
+        and statement is not None
         and backend.transaction is not None
-        and backend.transaction.at > backend.query.at
+        and backend.transaction.at > statement.at
     )
     return backend.has_xid or committed_inside
 

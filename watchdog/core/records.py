@@ -11,18 +11,36 @@ from watchdog.core.policy import Verdict
 Record = dict[str, object]
 
 
-def cluster_record(state: Look | Unread | None, *, server: str) -> Record:
-    """One cluster: whether it was read, completely or not, and its findings. `None`: not looked at yet."""
+def cluster_record(state: Look | Unread | None, *, server: str, judges: bool) -> Record:
+    """One cluster: whether it was read, completely or not, judged or not, and its findings.
+
+    `None`: not looked at yet. `judges` is False where no budget is configured: then no findings mean nothing.
+    """
     if isinstance(state, Look):
         return {
             "server": server,
             "read": True,
             "reason": None,
+            "detail": None,
             "complete": state.complete,
+            "judged": judges,
+            "at": _instant(state.snapshot.at),
+            "version": state.census.version,
+            "unjudged": dict(state.judgement.unjudged),
             "findings": [finding_record(verdict, server=server) for verdict in state.decisions.verdicts],
         }
-    reason = "not_yet" if state is None else str(state.reason)
-    return {"server": server, "read": False, "reason": reason, "complete": False, "findings": []}
+    return {
+        "server": server,
+        "read": False,
+        "reason": "not_yet" if state is None else str(state.reason),
+        "detail": None if state is None else state.detail,
+        "complete": False,
+        "judged": False,
+        "at": None,
+        "version": None,
+        "unjudged": None,
+        "findings": [],
+    }
 
 
 def finding_record(verdict: Verdict, *, server: str) -> Record:

@@ -102,6 +102,7 @@ class EmbeddedServer:
                 stdout=log,
                 stderr=log,
                 cwd=self.directory,
+                env=clean_environment(),
                 start_new_session=True,
                 **server_identity(),  # type: ignore[call-overload]  # the types are the call's own
             )
@@ -172,8 +173,16 @@ def server_identity() -> dict[str, object]:
     return {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
 
 
-def _run(command: Sequence[str | Path], *, cwd: Path) -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run(command, capture_output=True, check=False, cwd=cwd, **server_identity())  # type: ignore[call-overload,no-any-return]  # the identity's types are the call's
+def _run(command: Sequence[str | Path], *, cwd: Path) -> "subprocess.CompletedProcess[bytes]":
+    done: subprocess.CompletedProcess[bytes] = subprocess.run(
+        command,
+        capture_output=True,
+        check=False,
+        cwd=cwd,
+        env=clean_environment(),
+        **server_identity(),  # type: ignore[call-overload]  # the types are the call's own
+    )
+    return done
 
 
 def _reachable(binaries: Path, *, into: Path) -> Path:
@@ -202,6 +211,11 @@ def free_port() -> int:
             except OSError:
                 continue
             return port
+
+
+def clean_environment() -> dict[str, str]:
+    """Our environment without libpq's variables: they are about somebody's real server."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("PG")}
 
 
 def python_command(module: str, *arguments: str) -> list[str]:

@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import json
 import os
+import signal
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +19,7 @@ from psycopg.conninfo import make_conninfo
 from watchdog.core.evidence import Kind
 from watchdog.core.look import Look, Unread
 from watchdog.demo.guardian import Guardian
-from watchdog.demo.server import EmbeddedServer, python_command
+from watchdog.demo.server import EmbeddedServer, clean_environment, python_command
 from watchdog.demo.stories import Story, stories
 
 LONGEST = 90.0
@@ -28,6 +29,7 @@ CROSS_JOIN_SECONDS = 18.0
 SHORTEST = 0.5
 """Seconds for which work counts as begun although no statement of it has been seen yet."""
 
+FAREWELL = 3.0
 SETTLE = 1.5
 """Seconds that the stage stays after the last work has ended, so that the daemon has seen the end too."""
 
@@ -108,10 +110,15 @@ class Stage:
             observer.cancel()
             with contextlib.suppress(asyncio.CancelledError, psycopg.Error):
                 await observer
-            for caller in self._callers:
-                with contextlib.suppress(ProcessLookupError):
-                    caller.kill()
+            await self._dismiss()
         return sorted(self.works.values(), key=lambda work: (work.story.name, work.began))
+
+    async def _dismiss(self) -> None:
+        """End every caller and wait for it: a transport that outlives the loop would complain."""
+        for caller in self._callers:
+            _kill(caller)
+        if self._callers:
+            await asyncio.wait({asyncio.ensure_future(caller.wait()) for caller in self._callers}, timeout=FAREWELL)
 
     async def _play(self, story: Story) -> None:
         arguments = {**story.arguments, "dsn": self._dsn(story)}
@@ -120,7 +127,7 @@ class Stage:
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,
-            env={**os.environ, "PGPASSWORD": self.server.password},
+            env={**clean_environment(), "PGPASSWORD": self.server.password},
         )
         self._callers.append(caller)
         self.guardian.mind_process(caller.pid)
@@ -143,7 +150,7 @@ class Stage:
 
     async def _kill(self, story: Story, caller: asyncio.subprocess.Process) -> None:
         await asyncio.sleep(story.killed_after or 0.0)
-        caller.kill()
+        _kill(caller)
         for work in self.works.values():
             if work.story is story:
                 self._note(story, event="left", pid=work.pid)
@@ -199,6 +206,13 @@ class Stage:
     def _say(self, text: str) -> None:
         if text:
             self.announce(self._now(), text)
+
+
+def _kill(caller: asyncio.subprocess.Process) -> None:
+    # Not by the transport's own kill: it polls first, and so takes the exit code from the loop's watcher.
+    if caller.returncode is None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(caller.pid, signal.SIGKILL)
 
 
 _RUNNING = """

@@ -46,13 +46,12 @@ def snapshot_of(rows: Sequence[Row], *, census: Census) -> Snapshot:
     return Snapshot(head.at, head.postmaster_start, head.in_recovery, head.sees_all, backends)
 
 
-def strangers(rows: Sequence[Row], *, census: Census) -> bool:
-    """True where a row's role or database is younger than the census, so that a new one is due."""
-    return any(
-        (row.role is not None and row.role not in census.roles)
-        or (row.database is not None and row.database not in census.databases)
-        for row in (_Columns(*each) for each in rows)  # type: ignore[arg-type]  # as above
-    )
+def strangers(rows: Sequence[Row], *, census: Census) -> frozenset[int]:
+    """The oids of roles and databases in the rows that the census does not name: younger than it, or dropped."""
+    columns = [_Columns(*row) for row in rows]  # type: ignore[arg-type]  # as above
+    roles = {row.role for row in columns if row.role is not None}
+    databases = {row.database for row in columns if row.database is not None}
+    return frozenset((roles - census.roles.keys()) | (databases - census.databases.keys()))
 
 
 def _backend(row: _Columns, *, pid: int, started: datetime, census: Census) -> Backend:

@@ -7,35 +7,45 @@ threads are daemons, so a call that never returns does not hold up the end of th
 import asyncio
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TypeVar
 
 Result = TypeVar("Result")
 
 
-async def run_apart(call: Callable[[], Result], *, timeout: float) -> Result:
-    """The result of `call()`, made in a thread of its own.
+@dataclass(slots=True)
+class Apart:
+    """One purpose of one cluster. While a call of it hangs, there is no second one: threads would pile up."""
 
-    Raises:
-        TimeoutError: it has not come back within `timeout` seconds; the thread is left behind.
+    _thread: threading.Thread | None = None
 
-    """
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[Result] = loop.create_future()
+    async def run(self, call: Callable[[], Result], *, timeout: float) -> Result:
+        """The result of `call()`, made in a thread of its own.
 
-    def deliver(action: Callable[[], None]) -> None:
-        try:
-            loop.call_soon_threadsafe(lambda: None if future.done() else action())
-        except RuntimeError:
-            return  # the loop has ended while the call hung: nobody waits for the result any more
+        Raises:
+            TimeoutError: it has not come back within `timeout` seconds, or an earlier call still hangs.
 
-    def work() -> None:
-        try:
-            result = call()
-        except Exception as error:  # noqa: BLE001  # handed to whoever waits, unchanged
-            failure = error
-            deliver(lambda: future.set_exception(failure))
-        else:
-            deliver(lambda: future.set_result(result))
+        """
+        if self._thread is not None and self._thread.is_alive():
+            raise TimeoutError("an earlier call has not come back yet")
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Result] = loop.create_future()
 
-    threading.Thread(target=work, daemon=True, name="apart").start()
-    return await asyncio.wait_for(future, timeout)
+        def deliver(action: Callable[[], None]) -> None:
+            try:
+                loop.call_soon_threadsafe(lambda: None if future.done() else action())
+            except RuntimeError:
+                return  # the loop has ended while the call hung: nobody waits for the result any more
+
+        def work() -> None:
+            try:
+                result = call()
+            except Exception as error:  # noqa: BLE001  # handed to whoever waits, unchanged
+                failure = error
+                deliver(lambda: future.set_exception(failure))
+            else:
+                deliver(lambda: future.set_result(result))
+
+        self._thread = threading.Thread(target=work, daemon=True, name="apart")
+        self._thread.start()
+        return await asyncio.wait_for(future, timeout)

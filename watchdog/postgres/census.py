@@ -23,6 +23,7 @@ async def take_census(session: Session) -> Census:
     return Census(
         server_version=session.server_version,
         sees_all=sees_all,
+        behind_pooler=session.behind_pooler,
         roles=names,
         databases=dict(databases),
         superusers=frozenset(name for _, name, superuser in roles if superuser),

@@ -19,14 +19,18 @@ from psycopg.pq.abc import PGconn
 
 from watchdog.core.look import Reason
 from watchdog.errors import ReadError
-from watchdog.postgres.apart import run_apart
+from watchdog.postgres.apart import Apart
 from watchdog.postgres.dsn import Endpoint, Parameters, endpoints_of
 from watchdog.postgres.failures import connect_failure
 
 APPLICATION_NAME = "pgwatchdog"
 OLDEST_VERSION = 140000
-DEFAULT_PORT = 5432
-MOST_TRACES = 32
+SHORTEST_ATTEMPT = 0.05
+MOST_REFUSALS = 32
+TRACE_PAUSE = 600.0
+"""Seconds between two traces once that many different refusals have been seen."""
+
+Connection = psycopg.AsyncConnection[tuple[object, ...]]
 
 _STATE = re.compile(rb'ErrorResponse\b.*? C "([0-9A-Z]{5})"')
 
@@ -37,75 +41,97 @@ class Dialer:
 
     env: Mapping[str, str]
     refusals: dict[str, str | None] = field(default_factory=dict)
+    _traced_at: float = float("-inf")
+    _lookups: dict[str, Apart] = field(default_factory=dict)
 
-    async def connect(self, parameters: Parameters, *, timeout: float) -> psycopg.AsyncConnection[tuple[object, ...]]:
-        """A connection in autocommit, within `timeout` seconds in all.
+    async def connect(self, parameters: Parameters, *, timeout: float) -> Connection:
+        """A connection in autocommit, within `timeout` seconds in all; each host has its share of them.
 
         Raises:
             ReadError: with the reason of the last attempt.
 
         """
+        base = {key: value for key, value in parameters.items() if key not in _PER_ATTEMPT}
+        base |= {"application_name": APPLICATION_NAME, "client_encoding": "UTF8"}
+        plan = _plan(base, endpoints_of(parameters, env=self.env))
         ends = time.monotonic() + timeout
-        attempts = await self._attempts(parameters, timeout=timeout)
-        failure = ReadError(Reason.UNREACHABLE, "no address to connect to")
-        for i, attempt in enumerate(attempts):
-            share = max(0.05, (ends - time.monotonic()) / (len(attempts) - i))
+        failure = ReadError(Reason.UNREACHABLE, "no host to connect to")
+        for i, (endpoint, chosen) in enumerate(plan):
+            share = max(SHORTEST_ATTEMPT, (ends - time.monotonic()) / (len(plan) - i))
             try:
-                return await self._attempt(attempt, timeout=share)
+                return await self._endpoint(endpoint, chosen, timeout=share)
             except ReadError as error:
                 failure = error
         raise failure
 
-    async def _attempts(self, parameters: Parameters, *, timeout: float) -> list[Parameters]:
-        base = {key: value for key, value in parameters.items() if key not in _PER_ATTEMPT}
-        base |= {"application_name": APPLICATION_NAME, "client_encoding": "UTF8"}
-        attempts: list[Parameters] = []
-        failure: ReadError | None = None
-        for endpoint in endpoints_of(parameters, env=self.env):
+    async def _endpoint(self, endpoint: Endpoint, base: Parameters, *, timeout: float) -> Connection:
+        ends = time.monotonic() + timeout
+        addresses = await self._addresses(endpoint, timeout=timeout / 2)
+        failure = ReadError(Reason.UNREACHABLE, "no address to connect to")
+        for i, where in enumerate(addresses):
+            share = max(SHORTEST_ATTEMPT, (ends - time.monotonic()) / (len(addresses) - i))
             try:
-                attempts += [{**base, **where} for where in await _addresses(endpoint, timeout=timeout)]
+                return await self._attempt({**base, **where}, timeout=share)
             except ReadError as error:
                 failure = error
-        if failure is not None and not attempts:
-            raise failure
-        if parameters.get("target_session_attrs") == "prefer-standby":
-            loose = [{k: v for k, v in each.items() if k != "target_session_attrs"} for each in attempts]
-            return [{**each, "target_session_attrs": "standby"} for each in loose] + loose
-        return attempts
+        raise failure
 
-    async def _attempt(self, attempt: Parameters, *, timeout: float) -> psycopg.AsyncConnection[tuple[object, ...]]:
+    async def _addresses(self, endpoint: Endpoint, *, timeout: float) -> list[Parameters]:
+        where = {"host": endpoint.host, "hostaddr": endpoint.hostaddr, "port": endpoint.port}
+        given = {key: value for key, value in where.items() if value is not None}
+        host = endpoint.host
+        if host is None or not endpoint.needs_lookup:
+            return [given]
+        lookup = self._lookups.setdefault(host, Apart())
+        try:
+            found = await lookup.run(lambda: socket.getaddrinfo(host, None, type=socket.SOCK_STREAM), timeout=timeout)
+        except TimeoutError as error:
+            raise ReadError(
+                Reason.NAME_LOOKUP, f"the name {host!r} was not looked up within {timeout:.1f} s"
+            ) from error
+        except OSError as error:
+            raise ReadError(Reason.NAME_LOOKUP, f"the name {host!r} cannot be looked up: {error.strerror}") from error
+        return [{**given, "hostaddr": address} for address in dict.fromkeys(str(each[4][0]) for each in found)]
+
+    async def _attempt(self, attempt: Parameters, *, timeout: float) -> Connection:
         pgconn, _ = await _start(attempt, timeout=timeout, traced=False)
         if pgconn.status == pq.ConnStatus.OK:
             return await _adopt(pgconn)
-        message = pgconn.get_error_message()
+        message, no_password = pgconn.get_error_message(), pgconn.needs_password
         pgconn.finish()
-        if message not in self.refusals and len(self.refusals) < MOST_TRACES:
+        if no_password:
+            raise connect_failure(None, message=message, no_password=True)
+        # What stands before is the address, which may be another one each time; the words are only a key here.
+        refusal = message.partition("failed: ")[2] or message
+        if refusal not in self.refusals and self._may_trace():
             again, state = await _start(attempt, timeout=timeout, traced=True)
             if again.status == pq.ConnStatus.OK:
                 return await _adopt(again)
             again.finish()
-            self.refusals[message] = state
-        raise connect_failure(self.refusals.get(message), message=message)
+            self.refusals[refusal] = state
+        raise connect_failure(self.refusals.get(refusal), message=message, no_password=False)
+
+    def _may_trace(self) -> bool:
+        """A trace now? Always for the first few refusals, later one in a while, the oldest making room."""
+        now = time.monotonic()
+        if len(self.refusals) >= MOST_REFUSALS:
+            if now - self._traced_at < TRACE_PAUSE:
+                return False
+            del self.refusals[next(iter(self.refusals))]
+        self._traced_at = now
+        return True
 
 
 _PER_ATTEMPT = frozenset({"host", "hostaddr", "port", "connect_timeout", "application_name", "client_encoding"})
 
 
-async def _addresses(endpoint: Endpoint, *, timeout: float) -> list[Parameters]:
-    where = {"host": endpoint.host, "hostaddr": endpoint.hostaddr, "port": endpoint.port}
-    given = {key: value for key, value in where.items() if value is not None}
-    host = endpoint.host
-    if host is None or not endpoint.needs_lookup:
-        return [given]
-    port = int(endpoint.port) if (endpoint.port or "").isdigit() and endpoint.port else DEFAULT_PORT
-    try:
-        found = await run_apart(lambda: socket.getaddrinfo(host, port, type=socket.SOCK_STREAM), timeout=timeout)
-    except TimeoutError as error:
-        raise ReadError(Reason.NAME_LOOKUP, f"the name {host!r} was not looked up within {timeout:g} s") from error
-    except OSError as error:
-        raise ReadError(Reason.NAME_LOOKUP, f"the name {host!r} cannot be looked up: {error.strerror}") from error
-    addresses = dict.fromkeys(str(each[4][0]) for each in found)
-    return [{**given, "hostaddr": address} for address in addresses]
+def _plan(base: Parameters, endpoints: list[Endpoint]) -> list[tuple[Endpoint, Parameters]]:
+    """Which hosts to try, and with what: prefer-standby is a first round for standbys and a second for any."""
+    if base.get("target_session_attrs") != "prefer-standby":
+        return [(endpoint, base) for endpoint in endpoints]
+    anybody = {key: value for key, value in base.items() if key != "target_session_attrs"}
+    standby = {**anybody, "target_session_attrs": "standby"}
+    return [(endpoint, round_) for round_ in (standby, anybody) for endpoint in endpoints]
 
 
 async def _start(attempt: Parameters, *, timeout: float, traced: bool) -> tuple[PGconn, str | None]:
@@ -160,7 +186,7 @@ def _traced_state(trace: int) -> str | None:
     return found[-1].decode() if found else None
 
 
-async def _adopt(pgconn: PGconn) -> psycopg.AsyncConnection[tuple[object, ...]]:
+async def _adopt(pgconn: PGconn) -> Connection:
     pgconn.nonblocking = 1
     if pgconn.server_version < OLDEST_VERSION:
         version = pgconn.parameter_status(b"server_version") or b"?"
@@ -169,6 +195,6 @@ async def _adopt(pgconn: PGconn) -> psycopg.AsyncConnection[tuple[object, ...]]:
             Reason.UNSUPPORTED_VERSION,
             f"the server is PostgreSQL {version.decode(errors='replace')}; 14 is the oldest that can be watched",
         )
-    connection: psycopg.AsyncConnection[tuple[object, ...]] = psycopg.AsyncConnection(pgconn)
+    connection: Connection = psycopg.AsyncConnection(pgconn)
     await connection.set_autocommit(True)
     return connection

@@ -4,6 +4,7 @@ Owns what a DSN means. Opens nothing.
 """
 
 import configparser
+import difflib
 import os
 import re
 from collections.abc import Mapping
@@ -11,12 +12,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psycopg
+from psycopg import pq
 from psycopg.conninfo import conninfo_to_dict
 
 from watchdog.core.look import Reason
 from watchdog.errors import ReadError
 
 Parameters = dict[str, str]
+DEFAULT_PORT = 5432
+HIGHEST_PORT = 65_535
+SSLMODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
 
 _HOW = "write host=… user=… dbname=… or postgresql://…"
 
@@ -41,11 +46,11 @@ def check_dsn(dsn: str) -> str | None:
     """What is wrong with a connection string, as a sentence without its password; None if it can be used."""
     try:
         parameters = conninfo_to_dict(dsn)
-    except psycopg.ProgrammingError as error:
-        return f"not a connection string: {_masked(_first_line(error), dsn)}; {_HOW}"
+    except psycopg.ProgrammingError:
+        return _complaint(dsn)
     if not parameters:
-        return f"the connection string is empty; {_HOW}"
-    return None
+        return f"the connection string is empty: {_HOW}"
+    return next((problem for check in _CHECKS if (problem := check(parameters)) is not None), None)
 
 
 def parameters_of(dsn: str, *, env: Mapping[str, str]) -> Parameters:
@@ -58,7 +63,7 @@ def parameters_of(dsn: str, *, env: Mapping[str, str]) -> Parameters:
     try:
         own = {key: str(value) for key, value in conninfo_to_dict(dsn).items()}
     except psycopg.ProgrammingError as error:
-        raise ReadError(Reason.CONFIGURATION, _masked(_first_line(error), dsn)) from error
+        raise ReadError(Reason.CONFIGURATION, _complaint(dsn)) from error
     service = own.pop("service", None) or (env.get("PGSERVICE") if dsn else None)
     return own if service is None else {**_service(service, env=env), **own}
 
@@ -82,7 +87,8 @@ def target_of(dsn: str) -> str:
         return "?"
     if "service" in parameters and "host" not in parameters:
         return f"service={parameters['service']}"
-    host = parameters.get("host") or parameters.get("hostaddr") or "local socket"
+    host = str(parameters.get("host") or parameters.get("hostaddr") or os.environ.get("PGHOST") or "local socket")
+    host = f"[{host}]" if ":" in host else host
     port = f":{parameters['port']}" if "port" in parameters else ""
     database = f"/{parameters['dbname']}" if "dbname" in parameters else ""
     return f"{host}{port}{database}"
@@ -96,9 +102,35 @@ def _is_address(host: str) -> bool:
     return ":" in host or all(part.isdigit() for part in host.split("."))
 
 
-def _masked(message: str, dsn: str) -> str:
-    """The driver quotes what it stumbled over, and that may be a piece of a password: only names of keys stay."""
-    return re.sub(r'"([^"]*)"', lambda found: found[0] if f"{found[1]}=" in dsn and found[1] else '"…"', message)
+def _check_host(parameters: Mapping[str, object]) -> str | None:
+    host = str(parameters.get("host") or "")
+    stray = "@" in host[1:]
+    return "the host has an @ in it: inside the password of a URL, write @ as %40" if stray else None
+
+
+def _check_ports(parameters: Mapping[str, object]) -> str | None:
+    for port in str(parameters.get("port") or DEFAULT_PORT).split(","):
+        if port and not (port.isdigit() and 0 < int(port) <= HIGHEST_PORT):
+            return f"port {port!r} is no port: write a number from 1 to {HIGHEST_PORT}"
+    return None
+
+
+def _check_sslmode(parameters: Mapping[str, object]) -> str | None:
+    mode = parameters.get("sslmode")
+    return None if mode is None or mode in SSLMODES else f"sslmode {mode!r} is none: write one of {', '.join(SSLMODES)}"
+
+
+_CHECKS = (_check_host, _check_ports, _check_sslmode)
+
+
+def _complaint(dsn: str) -> str:
+    """What is wrong, without libpq's own words: it quotes what it stumbled over, and that may be a password."""
+    known = [option.keyword.decode() for option in pq.Conninfo.get_defaults()]
+    for word in re.findall(r"(?:^|[\s?&])([a-z_]+)\s*=", dsn):
+        near = difflib.get_close_matches(word, known, n=1, cutoff=0.7)
+        if word not in known and near:
+            return f"not a connection string: unknown keyword {word!r}, did you mean {near[0]!r}? {_HOW}"
+    return f"not a connection string: {_HOW}"
 
 
 def _first_line(error: Exception) -> str:

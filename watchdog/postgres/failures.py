@@ -32,8 +32,13 @@ def reason_of(state: str | None) -> Reason:
     return _BY_STATE.get(state) or _BY_CLASS.get(state[:2]) or Reason.STATEMENT
 
 
-def connect_failure(state: str | None, *, message: str) -> ReadError:
-    """A failed attempt to connect, as a sentence with what to do about it."""
+def connect_failure(state: str | None, *, message: str, no_password: bool) -> ReadError:
+    """A failed attempt to connect, as a sentence with what to do about it.
+
+    `no_password`: the server asked for one and there was none to give.
+    """
+    if no_password:
+        return ReadError(Reason.AUTHENTICATION, "the server asks for a password and none is given, or an empty one")
     reason = Reason.UNREACHABLE if state is None else reason_of(state)
     return ReadError(reason, _sentence(reason, message))
 
@@ -45,5 +50,5 @@ def statement_failure(error: psycopg.Error) -> ReadError:
 
 
 def _sentence(reason: Reason, message: str) -> str:
-    text = " ".join(message.split())
+    text = "; ".join(" ".join(line.split()) for line in message.splitlines() if line.strip())
     return f"{text} ({_ADVICE[reason]})" if reason in _ADVICE else text

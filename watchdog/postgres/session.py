@@ -65,7 +65,7 @@ class Session:
         return await _bounded(self.connection, _execute(self.connection, name, parameters), timeout=self.timeout)
 
     def drop(self) -> None:
-        """Close without a word to the server and without waiting for it; no statement may be under way."""
+        """Close without waiting for the server: with a farewell where no statement is under way, else cut."""
         _drop(self.connection)
 
 
@@ -130,6 +130,7 @@ async def _abandon(connection: Connection, task: "asyncio.Task[list[Row]]") -> N
         await asyncio.wait({task}, timeout=0.2)
     if task.done() and not task.cancelled():
         task.exception()  # looked at, so that it is not reported as never retrieved
+    connection.pgconn.finish()
 
 
 def _cut(connection: Connection) -> None:
@@ -140,7 +141,9 @@ def _cut(connection: Connection) -> None:
 
 
 def _drop(connection: Connection) -> None:
-    _cut(connection)
+    # Without the farewell the server would count the session as abandoned, in the very counter that we export.
+    if connection.pgconn.transaction_status != psycopg.pq.TransactionStatus.IDLE:
+        _cut(connection)
     connection.pgconn.finish()
 
 

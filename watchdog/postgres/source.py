@@ -1,51 +1,26 @@
 """A cluster as a source of snapshots: what the runtime polls. One session, reopened when it is lost."""
 
-import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from pathlib import Path
 from typing import cast
 
 from watchdog.core.activity import Snapshot
 from watchdog.core.census import Census
-from watchdog.core.look import Reason
 from watchdog.core.neighbours import Blocking
-from watchdog.errors import ReadError
 from watchdog.postgres.activity import snapshot_of, strangers
-from watchdog.postgres.apart import run_apart
 from watchdog.postgres.census import take_census
 from watchdog.postgres.dial import Dialer
 from watchdog.postgres.dsn import parameters_of
+from watchdog.postgres.password import Password
 from watchdog.postgres.session import Connection, Session, open_session
 
 FULL_READ_FROM = 70
 """Running rows from which one pass over all slots is cheaper than one pass each (measured on 18)."""
 
-MOST_WAITERS = 500
+MOST_WAITERS = 250
 """The lock manager is held while it is asked who blocks whom; beyond this many it stays unknown."""
-
-
-@dataclass(frozen=True, slots=True)
-class Password:
-    """Where the password comes from, read anew at every connect so that a rotation needs no restart."""
-
-    file: Path | None = None
-    command: tuple[str, ...] | None = None
-
-    async def read(self, *, timeout: float) -> str | None:
-        """The password, or None where the connection string or libpq's own means provide it.
-
-        Raises:
-            ReadError: the file or the command gives none.
-
-        """
-        if self.file is not None:
-            return await _from_file(self.file, timeout=timeout)
-        if self.command is not None:
-            return await _from_command(self.command, timeout=timeout)
-        return None
 
 
 @dataclass(slots=True)
@@ -65,6 +40,8 @@ class PostgresSource:
     _census: Census | None = None
     _rows: int = 0
     _outdated: bool = False
+    _strangers: frozenset[int] = frozenset()
+    _accepted: frozenset[int] = frozenset()
 
     def __post_init__(self) -> None:
         """Make the dialer, which remembers refusals from one connect to the next."""
@@ -76,9 +53,14 @@ class PostgresSource:
         return self._outdated
 
     @property
-    def behind_pooler(self) -> bool:
-        """True where the open session's server process is not the one that greeted us."""
-        return self._session is not None and self._session.behind_pooler
+    def is_open(self) -> bool:
+        """True while the session stands, also after a statement that the server has refused."""
+        return self._session is not None and not self._session.connection.closed
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        """What it reads and how; the password's own value is no part of it, it is read at every connect."""
+        return (self.dsn, self.password.file, self.password.command, self.timeout, self.idle_limit)
 
     async def census(self) -> Census:
         """Take a census and remember it for the names in later snapshots.
@@ -88,6 +70,8 @@ class PostgresSource:
 
         """
         self._census = await take_census(await self._open())
+        # Whoever is still unknown after a census has been dropped: no reason to take another.
+        self._accepted = self._strangers
         self._outdated = False
         return self._census
 
@@ -108,7 +92,8 @@ class PostgresSource:
         took = timedelta(seconds=time.monotonic() - begun)
         self._rows = len(rows)
         snapshot = snapshot_of(rows, census=census)
-        self._outdated = snapshot.sees_all != census.sees_all or strangers(rows, census=census)
+        self._strangers = strangers(rows, census=census)
+        self._outdated = snapshot.sees_all != census.sees_all or not self._strangers <= self._accepted
         return snapshot, took
 
     async def blocking(self, waiters: Sequence[int]) -> Blocking | None:
@@ -131,7 +116,8 @@ class PostgresSource:
             session.drop()
 
     async def _open(self) -> Session:
-        if self._session is None or self._session.connection.closed:
+        if not self.is_open or self._session is None:
+            self.close()
             self._session = await open_session(self._connect, timeout=self.timeout, idle_limit=self.idle_limit)
         return self._session
 
@@ -141,34 +127,3 @@ class PostgresSource:
         if password is not None:
             parameters["password"] = password
         return await self._dialer.connect(parameters, timeout=timeout)
-
-
-async def _from_file(file: Path, *, timeout: float) -> str:
-    try:
-        text = await run_apart(lambda: file.read_text(encoding="utf-8"), timeout=timeout)
-    except TimeoutError as error:
-        raise ReadError(Reason.CONFIGURATION, f"password_file {file} was not read within {timeout:g} s") from error
-    except (OSError, UnicodeDecodeError) as error:
-        what = error.strerror if isinstance(error, OSError) else "not UTF-8"
-        raise ReadError(Reason.CONFIGURATION, f"password_file {file} cannot be read: {what}") from error
-    return text.rstrip("\r\n")
-
-
-async def _from_command(command: tuple[str, ...], *, timeout: float) -> str:
-    try:
-        process = await asyncio.create_subprocess_exec(
-            *command, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE
-        )
-    except OSError as error:
-        raise ReadError(Reason.CONFIGURATION, f"password_command {command[0]}: {error.strerror}") from error
-    try:
-        output, _ = await asyncio.wait_for(process.communicate(), timeout)
-    except TimeoutError as error:
-        raise ReadError(Reason.CONFIGURATION, f"password_command {command[0]}: no end within {timeout:g} s") from error
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-    if process.returncode:
-        raise ReadError(Reason.CONFIGURATION, f"password_command {command[0]}: exit code {process.returncode}")
-    return output.decode(errors="replace").rstrip("\r\n")

@@ -13,7 +13,7 @@ class Fleet:
     """The running watches by server. Its task group holds every task; none of them ever raises."""
 
     _watches: dict[str, Watch] = field(default_factory=dict)
-    _tasks: list[asyncio.Task[Never]] = field(default_factory=list)
+    _tasks: dict[str, asyncio.Task[Never]] = field(default_factory=dict)
     _group: asyncio.TaskGroup | None = None
 
     async def run(self, watches: Iterable[Watch], *, stop: asyncio.Event) -> None:
@@ -23,24 +23,32 @@ class Fleet:
             self.replace(watches)
             await stop.wait()
             self._group = None
-            self._cancel()
+            for task in self._tasks.values():
+                task.cancel()
 
     def replace(self, watches: Iterable[Watch]) -> None:
-        """End all watches and start these. A cluster that stays keeps its memory, so nothing is counted twice."""
+        """Watch these from now on.
+
+        A cluster that is reached as before keeps its open session: on a full server there might be no other. One
+        that stays but is reached differently keeps its memory, so that nothing is counted twice.
+        """
         if self._group is None:
             return
-        self._cancel()
-        listed = list(watches)
-        for place, watch in enumerate(listed):
-            before = self._watches.get(watch.cycle.server)
+        listed = {watch.cycle.server: watch for watch in watches}
+        for server in self._tasks.keys() - listed.keys():
+            self._end(server)
+        for place, (server, watch) in enumerate(listed.items()):
+            before = self._watches.get(server)
+            if before is not None and before.cycle.source.identity == watch.cycle.source.identity:
+                before.adopt(watch)
+                continue
             if before is not None:
                 watch.cycle.take_over(before.cycle)
+                self._end(server)
             delay = watch.interval * place / len(listed)
-            task = self._group.create_task(watch.run(delay=delay), name=f"watch {watch.cycle.server}")
-            self._tasks.append(task)
-        self._watches = {watch.cycle.server: watch for watch in listed}
+            self._tasks[server] = self._group.create_task(watch.run(delay=delay), name=f"watch {server}")
+            self._watches[server] = watch
 
-    def _cancel(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        self._tasks.clear()
+    def _end(self, server: str) -> None:
+        self._tasks.pop(server).cancel()
+        del self._watches[server]

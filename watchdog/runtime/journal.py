@@ -38,6 +38,12 @@ class Journal:
             in_recovery=look.snapshot.in_recovery,
             interval=look.interval.total_seconds(),
         )
+        if census.behind_pooler:
+            get_logger().warning(
+                Event.BEHIND_POOLER,
+                server=look.server,
+                hint="connect to the server itself: through a pooler none of our safety settings can be set",
+            )
         if not look.complete:
             get_logger().warning(
                 Event.CLUSTER_INCOMPLETE,

@@ -1,6 +1,6 @@
 """The seams of the runtime: where snapshots come from, and who is told of a look."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from datetime import timedelta
 from typing import Protocol
 
@@ -21,8 +21,12 @@ class Source(Protocol):
         """True where the last snapshot named somebody whom the census does not know."""
 
     @property
-    def behind_pooler(self) -> bool:
-        """True where a pooler stands between us and the server."""
+    def is_open(self) -> bool:
+        """True while the session stands, also after a statement that the server has refused."""
+
+    @property
+    def identity(self) -> Hashable:
+        """What it reads and how: two sources with the same identity can stand in for each other."""
 
     async def census(self) -> Census:
         """Read names, rights and what is out of sight."""

@@ -19,6 +19,9 @@ from watchdog.runtime.timetable import Appointment, following_tick, next_look, p
 STALE_CENSUS_GAP = 5.0
 """Seconds between two censuses that are taken early because a stranger has turned up."""
 
+CENSUS_STATEMENTS = 3
+"""Round trips of a census, each with a deadline of its own."""
+
 CENSUS_PATIENCE = 5
 """A census waits for crossings, but not for more than this many of its own intervals."""
 
@@ -35,6 +38,11 @@ class Watch:
     rng: random.Random = field(default_factory=random.Random)
     _failures: int = 0
     _census_at: float = 0.0
+
+    def adopt(self, other: "Watch") -> None:
+        """Go on as another watch of the same cluster would have begun: the session and the memory stay."""
+        self.cycle.bench, self.cycle.rules = other.cycle.bench, other.cycle.rules
+        self.interval, self.census_interval, self.deadline = other.interval, other.census_interval, other.deadline
 
     async def run(self, *, delay: float) -> Never:
         """Look until cancelled; the first look comes after `delay` seconds, so that clusters do not march in step."""
@@ -53,37 +61,37 @@ class Watch:
             return self._failed(error.reason, str(error))
         except Exception as error:  # noqa: BLE001  # the outermost frame: one cluster's bug is its own
             get_logger().exception(Event.INTERNAL_ERROR, server=self.cycle.server)
+            self.cycle.source.close()
             return self._failed(Reason.INTERNAL, f"{type(error).__name__}: {error}")
 
     async def _look_on(self) -> Never:
-        await self._take_census()
+        await self._renew_census()
         appointment = Appointment(time.monotonic(), tick=True)
         next_tick = appointment.at
         while True:
             await asyncio.sleep(max(0.0, appointment.at - time.monotonic()))
             look = await self.cycle.look(tick=appointment.tick)
-            read_at = time.monotonic()
+            read_at = self.cycle.read_at
             self._failures = 0
             self.sink.publish(look)
             if appointment.tick:
                 next_tick = following_tick(next_tick, interval=self.interval, now=read_at)
             appointment = next_look(read_at=read_at, next_tick=next_tick, crossings=look.judgement.crossings)
             if self._census_is_due(appointment):
-                await self._take_census()
+                await self._renew_census()
 
-    async def _take_census(self) -> None:
-        await self.cycle.take_census()
+    async def _renew_census(self) -> None:
         self._census_at = time.monotonic()
+        await self.cycle.renew_census()
 
     def _census_is_due(self, appointment: Appointment) -> bool:
         now = time.monotonic()
         age = now - self._census_at
         wanted = age >= self.census_interval or (self.cycle.source.census_is_stale and age >= STALE_CENSUS_GAP)
-        in_the_way = not appointment.tick and appointment.at - now < self.deadline
+        in_the_way = not appointment.tick and appointment.at - now < CENSUS_STATEMENTS * self.deadline
         return wanted and (not in_the_way or age >= CENSUS_PATIENCE * self.census_interval)
 
     def _failed(self, reason: Reason, detail: str) -> float:
-        self.cycle.source.close()
         self._failures += 1
         self.sink.publish(Unread(self.cycle.server, reason, detail))
         return pause_after(reason, failures=self._failures, interval=self.interval, rng=self.rng)

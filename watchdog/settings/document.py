@@ -62,7 +62,13 @@ def read_document(path: Path, *, text: str) -> Document:
     """Read `text` of the file at `path`; whatever is wrong with it becomes a problem, never an exception."""
     document = Document(str(path))
     try:
+        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, Loader=yaml.SafeLoader)):
+            document.problems.append(((), "anchors and aliases are not supported: write the value out"))
+            return document
         roots = list(yaml.compose_all(text, Loader=yaml.SafeLoader))
+    except RecursionError:
+        document.problems.append(((), "it is nested too deeply"))
+        return document
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         document.lines[()] = mark.line + 1 if mark else 1
@@ -72,7 +78,11 @@ def read_document(path: Path, *, text: str) -> Document:
         what = "is empty" if not roots or _is_null(roots[0]) else "must be one mapping of keys to values"
         document.problems.append(((), f"the file {what}; the smallest one that runs names a cluster"))
         return document
-    value = _value(roots[0], place=(), document=document)
+    try:
+        value = _value(roots[0], place=(), document=document)
+    except RecursionError:
+        document.problems.append(((), "it is nested too deeply"))
+        return document
     document.values = value if isinstance(value, dict) else {}
     return document
 
@@ -84,7 +94,10 @@ def read_scalar(text: str) -> Value:
         ValueError: one of YAML's traps.
 
     """
-    node = yaml.compose(text, Loader=yaml.SafeLoader)
+    try:
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.YAMLError:
+        return text  # not a scalar of YAML, an address like [::1]:10187 for instance: it is meant as it stands
     return _scalar(node) if isinstance(node, yaml.ScalarNode) else text
 
 

@@ -34,8 +34,10 @@ def load_file(path: Path, *, env: Mapping[str, str], check_dsn: CheckDsn) -> Set
         raise ConfigurationError([f"{_where(document, {}, place)}: {text}" for place, text in document.problems])
     problems: list[str] = []
     sidecar = environment.one_cluster(env)
-    if sidecar.DSN or sidecar.DSN_FILE:
-        problems.append("environment PGWATCHDOG_DSN: clusters come from the file or from the environment, not both")
+    for name, value in sidecar.model_dump(exclude_defaults=True).items():
+        if value is not None:
+            what = "describes the one cluster of a run without a file; with a file it would be ignored"
+            problems.append(f"environment {environment.PREFIX}{name}: {what}")
     return _validated(document, env=env, base=path.parent, check_dsn=check_dsn, problems=problems)
 
 
@@ -47,13 +49,18 @@ def load_environment(env: Mapping[str, str], *, check_dsn: CheckDsn) -> Settings
 
     """
     sidecar = environment.one_cluster(env)
-    problems: list[str] = []
+    problems = environment.read_scalars(env)[2]
     dsn = sidecar.DSN
-    if sidecar.DSN_FILE is not None:
+    if sidecar.DSN is not None and sidecar.DSN_FILE is not None:
+        problems.append("environment PGWATCHDOG_DSN_FILE: give PGWATCHDOG_DSN or PGWATCHDOG_DSN_FILE, not both")
+    elif sidecar.DSN_FILE is not None:
         try:
             dsn = sidecar.DSN_FILE.read_text(encoding="utf-8").strip()
-        except OSError as error:
-            problems.append(f"environment PGWATCHDOG_DSN_FILE: {sidecar.DSN_FILE} cannot be read: {error.strerror}")
+            if not dsn:
+                problems.append(f"environment PGWATCHDOG_DSN_FILE: {sidecar.DSN_FILE} is empty")
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+            problems.append(f"environment PGWATCHDOG_DSN_FILE: {sidecar.DSN_FILE} cannot be read: {reason}")
     if not dsn and not problems:
         problems.append("nothing to watch: give a file with -c FILE, or set PGWATCHDOG_DSN for one cluster")
     cluster: dict[str, Value] = {"name": sidecar.NAME, "dsn": dsn or "-"}
@@ -69,6 +76,21 @@ def load_environment(env: Mapping[str, str], *, check_dsn: CheckDsn) -> Settings
     if problems:
         raise ConfigurationError(problems)
     return _validated(document, env=env, base=Path(), check_dsn=check_dsn, problems=problems)
+
+
+def check_unused(env: Mapping[str, str]) -> None:
+    """Refuse our variables where connection strings are given by hand: none of them would take effect.
+
+    Raises:
+        ConfigurationError: naming each of them.
+
+    """
+    scalars, sources, problems = environment.read_scalars(env)
+    described = environment.one_cluster(env).model_dump(exclude_defaults=True)
+    names = [*(environment.PREFIX + name for name in described), *(sources[place] for place in scalars)]
+    problems += [f"environment {name}: has no effect beside connection strings; use --budget" for name in names]
+    if problems:
+        raise ConfigurationError(problems)
 
 
 def json_schema() -> dict[str, object]:

@@ -4,6 +4,7 @@ The descriptions here are the source of the JSON Schema that `pgwatchdog schema`
 """
 
 import re
+import shlex
 from datetime import timedelta
 from typing import Annotated, Literal
 
@@ -50,6 +51,13 @@ class Web(Model):
     listen: str = Field(default=":10187", description="address and port; an empty address means all")
     lifecycle: bool = Field(default=False, description="allow POST /-/reload; SIGHUP always reloads")
 
+    @field_validator("listen", mode="before")
+    @classmethod
+    def _is_quoted(cls, value: object) -> object:
+        if isinstance(value, int) and not isinstance(value, bool):
+            raise PydanticCustomError("listen", f'write it with a colon and in quotes: ":{value}"')
+        return value
+
     @field_validator("listen")
     @classmethod
     def _has_port(cls, value: str) -> str:
@@ -72,12 +80,26 @@ def _dry_run_only(value: object) -> object:
 class Cluster(Model):
     """One Postgres server instance."""
 
-    name: str = Field(min_length=1, max_length=63, description="its name; the label `server` of every metric")
+    name: str = Field(pattern=r"^[^\x00-\x1f\x7f]{1,63}$", description="its name; the label `server` of every metric")
     dsn: str = Field(min_length=1, description="any libpq form: URL, key=value or service=")
-    password_file: str | None = Field(default=None, description="file with the password, read at every connect")
+    password_file: str | None = Field(
+        default=None, min_length=1, description="file with the password, read at each connect"
+    )
     password_command: str | None = Field(
         default=None, description="command that prints the password, run at every connect"
     )
+
+    @field_validator("password_command")
+    @classmethod
+    def _splits(cls, value: str | None) -> str | None:
+        try:
+            words = None if value is None else shlex.split(value)
+        except ValueError as error:
+            raise PydanticCustomError("command", f"cannot be split into words: {str(error).lower()}") from error
+        if words == []:
+            raise PydanticCustomError("command", "is empty: write a command that prints the password")
+        return value
+
     mode: Annotated[Literal["dry-run"], BeforeValidator(_dry_run_only)] = "dry-run"
     pooled: Pooled = Field(default_factory=Pooled)
 

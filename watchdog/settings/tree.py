@@ -1,7 +1,7 @@
 """The frozen settings tree, with core values inside: what the composition root takes apart."""
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -68,8 +68,19 @@ def build(root: schema.Root, *, base: Path, source: str) -> Settings:
         clusters=tuple(_cluster(each, base=base) for each in root.clusters),
         book=book,
         labels=_labels(root.labels, book=book),
-        warnings=tuple(_warnings(book)),
+        warnings=(*_cluster_warnings(root.clusters, base=base), *_warnings(book)),
     )
+
+
+def _cluster_warnings(clusters: Sequence[schema.Cluster], *, base: Path) -> list[str]:
+    found = []
+    for i, cluster in enumerate(clusters):
+        twin = next((j for j in range(i) if clusters[j].dsn == cluster.dsn), None)
+        if twin is not None:
+            found.append(f"clusters[{i}].dsn: the same as clusters[{twin}]: every finding will be counted twice")
+        if cluster.password_file is not None and not (base / cluster.password_file).exists():
+            found.append(f"clusters[{i}].password_file: {base / cluster.password_file} is not there now")
+    return found
 
 
 def _cluster(cluster: schema.Cluster, *, base: Path) -> ClusterSettings:
@@ -124,10 +135,10 @@ def _warnings(book: BudgetBook) -> list[str]:
     found = []
     if book.empty:
         found.append("budgets: there is none, so nothing can be called an orphan; set budgets.default or budgets.roles")
-    for source, limit in book.sources().items():
-        if limit + book.grace < SHORTEST_INTERVAL:
+    for source, crossing in book.crossings().items():
+        if crossing < SHORTEST_INTERVAL:
             found.append(
-                f"budgets: {source} is {format_duration(limit)}, shorter than the shortest look (1 s); "
-                "let the server end such work: ALTER ROLE … SET statement_timeout"
+                f"budgets: {source} is {format_duration(crossing)} with its grace, shorter than the shortest look "
+                "(1 s); let the server end such work: ALTER ROLE … SET statement_timeout"
             )
     return found

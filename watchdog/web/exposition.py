@@ -51,14 +51,17 @@ class Exposition:
         tally.add(state, now=time.monotonic(), unix_time=time.time())
         self._pieces[state.server] = _render(_families(state.server, tally.series))
 
-    def settle(self, book: BudgetBook, *, rules: tuple[Rule, ...], servers: Iterable[str]) -> None:
-        """Take on a reloaded configuration; what is counted of the clusters that stay is kept."""
-        self.book, self.rules = book, rules
-        stay = set(servers)
-        self._tallies = {server: tally for server, tally in self._tallies.items() if server in stay}
-        self._pieces = {server: pieces for server, pieces in self._pieces.items() if server in stay}
+    def settle(self, book: BudgetBook, *, rules: tuple[Rule, ...], bounds: Bounds, servers: Iterable[str]) -> None:
+        """Take on a configuration: every cluster has its counters from the start, and keeps them on a reload."""
+        self.book, self.rules, self.bounds = book, rules, bounds
+        before = self._tallies
+        self._tallies = {server: before.get(server) or Tally(book, rules, bounds) for server in servers}
         for tally in self._tallies.values():
-            tally.settle(book, rules=rules)
+            tally.settle(book, rules=rules, bounds=bounds)
+        self._pieces = {
+            server: self._pieces.get(server) or _render(_families(server, tally.series))
+            for server, tally in self._tallies.items()
+        }
 
     async def text(self) -> bytes:
         """The whole exposition. Yields to the loop while it joins, and serves one result for a second."""

@@ -6,7 +6,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescap
 
 from watchdog.core.activity import Doing
 from watchdog.core.look import Look, Unread
-from watchdog.core.phrases import span, verdict_words
+from watchdog.core.phrases import nothing_found, span, verdict_words
 from watchdog.web.own import own_version
 
 MOST_FINDINGS = 200
@@ -33,11 +33,14 @@ class Page:
         """The page; `judges` is False where no budget is configured and nothing could be found."""
         template = self._environment.get_template("page.html")
         return template.render(
-            version=own_version(), judges=judges, most=MOST_FINDINGS, clusters=[_cluster(*each) for each in states]
+            version=own_version(),
+            judges=judges,
+            most=MOST_FINDINGS,
+            clusters=[_cluster(*each, judges=judges) for each in states],
         )
 
 
-def _cluster(server: str, state: Look | Unread | None) -> dict[str, object]:
+def _cluster(server: str, state: Look | Unread | None, *, judges: bool) -> dict[str, object]:
     match state:
         case None:
             return {"server": server, "read": None}
@@ -59,4 +62,5 @@ def _cluster(server: str, state: Look | Unread | None) -> dict[str, object]:
         "verdicts": state.decisions.verdicts[:MOST_FINDINGS],
         "more": max(0, len(state.decisions.verdicts) - MOST_FINDINGS),
         "words": verdict_words,
+        "silence": nothing_found(state, judges=judges),
     }

@@ -1,5 +1,6 @@
 """The HTTP server: metrics, findings, page and probes, all from the last completed looks."""
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -35,7 +36,8 @@ def application(shown: Shown) -> web.Application:
         return response
 
     async def findings(_: web.Request) -> web.Response:
-        records = [cluster_record(state, server=server) for server, state in shown.states()]
+        judges = shown.judges()
+        records = [cluster_record(state, server=server, judges=judges) for server, state in shown.states()]
         return web.json_response({"clusters": records})
 
     async def front(_: web.Request) -> web.Response:
@@ -95,7 +97,7 @@ async def listen(shown: Shown, *, host: str | None, port: int) -> Listener:
     except OSError as error:
         await runner.cleanup()
         where = f"{host or ''}:{port}"
-        why = (error.strerror or str(error)).lower()
+        why = os.strerror(error.errno).lower() if error.errno else str(error)
         raise UsageError(f"cannot listen on {where}: {why}; choose another with --web.listen-address") from error
     bound = runner.addresses[0]
     return Listener(runner, f"http://{_url_host(host)}:{bound[1]}/")

@@ -53,6 +53,12 @@ CLUSTER_METRICS = (
     Metric("polls_total", Type.COUNTER, "Looks at the cluster, whether they succeeded or not.", _SERVER),
     Metric("poll_failures_total", Type.COUNTER, "Looks that failed, by reason.", ("server", "reason")),
     Metric(
+        "census_failures_total",
+        Type.COUNTER,
+        "Readings of names and rights that failed while looks succeeded: those in use are older than they should be.",
+        _SERVER,
+    ),
+    Metric(
         "unjudged_backends",
         Type.GAUGE,
         f"Sessions that are not judged, or only in part, by reason: {', '.join(BLIND_REASONS)}.",
@@ -132,7 +138,7 @@ CLUSTER_METRICS = (
     Metric(
         "orphans_alike_max",
         Type.GAUGE,
-        "Size of the largest pile of orphans with the same database, role and query id.",
+        "Size of the largest pile of orphans with the same database, role and query id; absent without query ids.",
         _SERVER,
     ),
     Metric("job_copies", Type.GAUGE, "Running copies of a job; of its windows the one with the most.", _JOB),

@@ -39,12 +39,14 @@ class Tally:
         """Start with the sets that exist from the start: reasons, rules and budgets."""
         self._roles, self._jobs = Folder(self.bounds.roles), Folder(self.bounds.jobs)
         self._databases = Folder(self.bounds.databases)
-        self.settle(self.book, rules=self.rules)
+        self.settle(self.book, rules=self.rules, bounds=self.bounds)
 
-    def settle(self, book: BudgetBook, *, rules: Sequence[Rule]) -> None:
-        """Take on a configuration: its rules and budgets, without losing what was counted."""
-        self.book, self.rules = book, rules
+    def settle(self, book: BudgetBook, *, rules: Sequence[Rule], bounds: Bounds) -> None:
+        """Take on a configuration: its rules, budgets and bounds, without losing what was counted."""
+        self.book, self.rules, self.bounds = book, rules, bounds
+        self._roles.bound, self._jobs.bound, self._databases.bound = bounds.roles, bounds.jobs, bounds.databases
         self.series.count("polls_total", (), 0)
+        self.series.count("census_failures_total", (), 0)
         for reason in Reason:
             self.series.count("poll_failures_total", (reason,), 0)
         for rule in rules:
@@ -87,6 +89,7 @@ class Tally:
             self.series.set("label_values_folded", (label,), len(folder.folded))
 
     def _read(self, look: Look) -> None:
+        self.series.counters["census_failures_total"][()] = float(look.census_failures)
         self.series.set("last_poll_duration_seconds", (), look.took.total_seconds())
         self.series.set("poll_interval_seconds", (), look.interval.total_seconds())
         self.series.set("in_recovery", (), look.snapshot.in_recovery)
@@ -143,8 +146,10 @@ class Tally:
             self.series.count("orphans_detected_total", self._orphan(finding)[1:], 1, now=now)
 
     def _neighbours(self, look: Look) -> None:
-        alike = [finding.alike for finding in look.judgement.findings if finding.alike is not None]
-        self.series.set("orphans_alike_max", (), max(alike, default=0))
+        orphans = [finding for finding in look.judgement.findings if finding.kind is Kind.ORPHAN]
+        alike = [finding.alike for finding in orphans if finding.alike is not None]
+        if alike or not orphans:  # without query ids the size of a pile cannot be known
+            self.series.set("orphans_alike_max", (), max(alike, default=0))
         if look.judgement.blocked_by_orphans is not None:
             self.series.set("sessions_blocked_by_orphans", (), look.judgement.blocked_by_orphans)
 

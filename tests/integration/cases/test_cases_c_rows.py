@@ -47,7 +47,7 @@ def client(server: TestServer, *, name: str, options: str = "") -> Iterator["psy
     try:
         yield connection
     finally:
-        connection.pgconn.finish()
+        connection.close()
 
 
 async def test_c13_parallel_workers_make_neither_copies_nor_runs(wide_server: TestServer) -> None:
@@ -151,7 +151,6 @@ async def test_c15_a_base_backup_is_a_walsender_and_not_judged(wide_server: Test
     finally:
         process.kill()
         process.wait()
-    until(lambda: wide_server.value(shown) == 0, what="the end of the base backup")
 
 
 async def test_c17_server_processes_and_their_nulls_never_count_and_never_fail_the_look(
@@ -175,7 +174,7 @@ async def test_c17_an_autovacuum_worker_is_not_judged(guardian: Guardian) -> Non
         " SELECT n, repeat('x', 500) FROM generate_series(1, 20000) AS n"
     )
     server.run("DELETE FROM busy WHERE n % 2 = 0")
-    shown = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'autovacuum:%%busy%%' AND backend_type <> 'client backend'"
+    shown = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'autovacuum: %%.busy%%' AND usename IS NULL"
     until(lambda: server.value(shown), timeout=60, what="the autovacuum worker")
     with watcher(server, default=0.01, grace=0.0) as cycle:
         look = await cycle.look(tick=True)
@@ -248,7 +247,7 @@ async def test_c23_clients_over_ipv4_ipv6_and_a_socket_are_all_real_callers(serv
     with contextlib.ExitStack() as stack:
         for host in ("127.0.0.1", "::1", folder):
             connection = psycopg.connect(f"{server.dsn('web_app')} host={host}", autocommit=True)
-            stack.callback(connection.pgconn.finish)
+            stack.callback(connection.close)
             pids.append(start(connection, "SELECT pg_sleep(60)", server))
         with watcher(server, roles={"web_app": 0.1}, grace=0.0) as cycle:
             look = await look_until(cycle, lambda look: orphaned(look, *pids))

@@ -19,7 +19,7 @@ from support.watching import Recorder, case_of, daemon_on, found, look_until, or
 from watchdog.core.look import Reason
 from watchdog.demo.guardian import Guardian
 from watchdog.errors import ReadError
-from watchdog.postgres.source import Password
+from watchdog.postgres.password import Password
 
 
 @pytest.fixture
@@ -196,10 +196,9 @@ async def test_c42_behind_a_pooler_none_of_our_settings_reaches_another_client(
         pgbouncer(tool("pgbouncer"), server, guardian=guardian, folder=Path(folder), mode=mode) as port,
         source_on(pooled_dsn(server, port, role="pgwatchdog")) as source,
     ):
-        await source.census()
+        assert (await source.census()).behind_pooler
         for _ in range(7):
             await source.snapshot()
-        assert source.behind_pooler
         with psycopg.connect(pooled_dsn(server, port, role="pgwatchdog"), autocommit=True) as other:
             other.prepare_threshold = None
             for setting, value in (("statement_timeout", "0"), ("idle_session_timeout", "0"), ("jit", "on")):
