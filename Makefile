@@ -10,7 +10,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help demo test test-matrix matrix-binaries lint format golden pins build clean
+.PHONY: help demo test test-matrix matrix-binaries truth lint format golden docs pins build clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -31,6 +31,9 @@ test-matrix: matrix-binaries ## The integration tests against PostgreSQL 14, 15,
 matrix-binaries: $(STAMP) ## Fetch the servers of the matrix into .cache, once
 	@PYTHONPATH=tests $(BIN)/python -m support.matrix
 
+truth: $(STAMP) ## Compare what is found with what labelled callers know; some minutes, writes docs/truth.md
+	@PYTHONPATH=tests $(BIN)/python -m truth.run
+
 lint: $(STAMP) ## Style, types, import contracts
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check --quiet .
@@ -43,6 +46,9 @@ format: $(STAMP) ## Mend the style
 
 golden: $(STAMP) ## Write the golden files anew; read the difference before you commit it
 	@PGWATCHDOG_GOLDEN=write $(BIN)/pytest -q tests -k golden $(ARGS)
+
+docs: $(STAMP) ## Write docs/metrics.md and docs/configuration.md anew from the code
+	@$(BIN)/python docs/generate.py
 
 # Files with hashes and without any registry's host name; needs uv, which is in the environment of the tests.
 pins: $(STAMP) ## Pin all dependencies anew

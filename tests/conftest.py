@@ -4,6 +4,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import psycopg
 import pytest
@@ -56,25 +57,29 @@ def own_server(guardian: Guardian) -> Iterator[TestServer]:
 
 
 @pytest.fixture
-def require_all() -> bool:
-    """True where a missing tool is a failure and not a skip."""
-    return REQUIRE_ALL
-
-
-@pytest.fixture
 def tool() -> Callable[[str], str]:
     """The path of a program; without it the test is skipped, or fails where everything is required."""
 
     def find(name: str) -> str:
         found = shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
         if found is None:
-            message = f"{name} is not installed: {HOW_TO_GET[name]}"
-            if REQUIRE_ALL:
-                pytest.fail(message)
-            pytest.skip(message)
+            return lacks(f"{name} is not installed: {HOW_TO_GET[name]}")
         return found
 
     return find
+
+
+def lacks(what: str) -> NoReturn:
+    """Skip because something is missing, or fail where everything is required."""
+    if REQUIRE_ALL:
+        pytest.fail(what)
+    pytest.skip(what)
+
+
+@pytest.fixture
+def missing() -> Callable[[str], NoReturn]:
+    """Says what is missing: a skip, or a failure where everything is required."""
+    return lacks
 
 
 @pytest.fixture

@@ -48,10 +48,24 @@ def test_a_look_at_a_crossing_adds_nothing_because_it_happens_where_an_orphan_is
     assert web(days.look({"query": 43}, after=3)) == (5, 5)
 
 
-def test_only_the_part_past_the_end_of_the_budget_is_for_nobody() -> None:
+def test_only_work_past_the_end_of_the_budget_is_for_nobody() -> None:
     days = Days()
     days.look()
-    assert web(days.look({"query": 32})) == (5, 2)
+    assert web(days.look({"pid": 1, "query": 32}, {"pid": 2, "query": 29})) == (10, 5)
+
+
+def test_the_samples_add_up_to_the_truth_over_many_runs() -> None:
+    """Runs of 40 s under a budget of 30 s, begun at every phase of the tick: a quarter is for nobody."""
+    running = orphaned = 0.0
+    for phase in range(50):
+        days = Days()
+        days.look()
+        for tick in range(20):
+            age = tick * 5 + phase / 10
+            seconds_of = web(days.look(*([{"query": age}] if age <= 40 else [])))
+            running, orphaned = running + seconds_of[0], orphaned + seconds_of[1]
+    assert abs(running / 50 - 40) < 0.5
+    assert abs(orphaned / 50 - 10) < 0.5
 
 
 def test_a_gap_adds_two_intervals_at_most() -> None:

@@ -1,6 +1,7 @@
 """The house itself: contracts, environment, documentation."""
 
 import importlib.metadata
+import importlib.util
 import re
 import subprocess
 import sys
@@ -77,6 +78,33 @@ def test_every_variable_is_in_the_sample_or_in_the_readme() -> None:
     ):
         assert name in text
     assert len(scalar_names()) > 5
+
+
+def test_every_field_case_has_a_test_named_after_its_number_and_says_its_rule() -> None:
+    numbers = "01 02 04 06 09 10 11 13 14 15 17 20 22 23 24 26 27 29 30 31 33 34 37 38 39 40 41 42"
+    cases = re.findall(r"\d+", numbers)
+    text = "".join(file.read_text() for file in (ROOT / "tests").rglob("test_*.py"))
+    assert [case for case in cases if f"def test_c{case}_" not in text] == []
+    for file in (ROOT / "tests" / "integration" / "cases").glob("test_*.py"):
+        tests = re.findall(r"(?s)def (test_\w+)\(.*?-> None:\n(.*?)\n", file.read_text())
+        assert [name for name, first in tests if not first.strip().startswith('"""Rule:')] == [], file.name
+
+
+@pytest.mark.parametrize("name", ["metrics.md", "configuration.md"])
+def test_the_generated_pages_agree_with_the_code(name: str) -> None:
+    spec = importlib.util.spec_from_file_location("generate", ROOT / "docs" / "generate.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert (ROOT / "docs" / name).read_text() == module.PAGES[name](), "make docs"
+
+
+def test_every_relative_link_in_the_documentation_leads_somewhere() -> None:
+    for page in (*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")):
+        for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
+            if "://" not in target:
+                assert (page.parent / target).exists(), f"{page.name}: {target}"
 
 
 def test_no_module_is_longer_than_a_stranger_takes_in() -> None:

@@ -27,23 +27,26 @@ def waits(*values: float) -> list[timedelta]:
 
 
 def test_without_a_crossing_the_next_look_is_the_tick() -> None:
-    assert next_look(read_at=10, next_tick=15, crossings=[]) == Appointment(15, tick=True)
+    assert next_look(recent=[10], next_tick=15, crossings=[]) == Appointment(15, tick=True)
 
 
 def test_a_crossing_before_the_tick_has_a_look_of_its_own() -> None:
-    assert next_look(read_at=10, next_tick=15, crossings=waits(2)) == Appointment(12, tick=False)
+    assert next_look(recent=[10], next_tick=15, crossings=waits(2)) == Appointment(12, tick=False)
 
 
 def test_a_crossing_after_the_tick_waits_for_the_look_that_sees_it_again() -> None:
-    assert next_look(read_at=10, next_tick=15, crossings=waits(7)) == Appointment(15, tick=True)
+    assert next_look(recent=[10], next_tick=15, crossings=waits(7)) == Appointment(15, tick=True)
 
 
-def test_crossings_within_50_ms_share_a_look() -> None:
-    assert next_look(read_at=10, next_tick=15, crossings=waits(2, 2.03, 2.05, 2.2)).at == pytest.approx(12.05)
+def test_crossings_within_40_ms_share_a_look() -> None:
+    assert next_look(recent=[10], next_tick=15, crossings=waits(2, 2.03, 2.04, 2.2)).at == pytest.approx(12.04)
 
 
-def test_looks_keep_a_tenth_of_a_second_between_them() -> None:
-    assert next_look(read_at=10, next_tick=15, crossings=waits(0.001)).at == pytest.approx(10.1)
+def test_there_are_at_most_ten_looks_in_any_second() -> None:
+    recent = [10 + i / 100 for i in range(10)]
+    assert next_look(recent=recent, next_tick=15, crossings=waits(0.05)).at == pytest.approx(11)
+    assert next_look(recent=recent[1:], next_tick=15, crossings=waits(0.05)).at == pytest.approx(10.14)
+    assert next_look(recent=[10], next_tick=15, crossings=waits(0.0)).at == pytest.approx(10.01)
 
 
 def test_missed_ticks_are_left_out() -> None:

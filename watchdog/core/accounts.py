@@ -61,7 +61,7 @@ def account(
     windows, begun = _windows(active, at=at, memory=memory)
     accrual = Accrual(
         running=_sum(active, lambda _: span) if span else {},
-        orphaned=_sum(active, lambda case: min(span, _past_budget(case))) if span else {},
+        orphaned=_sum(active, lambda case: span if _past_budget(case) else ZERO) if span else {},
         copies_started={} if first else copies,
         windows_started={} if first else begun,
     )
@@ -74,8 +74,11 @@ def _span(at: datetime, *, tick: bool, interval: timedelta, memory: AccountMemor
     return max(ZERO, min(at - memory.last_tick, 2 * interval))
 
 
-def _past_budget(case: Case) -> timedelta:
-    return ZERO if case.budget is None else max(ZERO, case.age - case.budget.limit)
+def _past_budget(case: Case) -> bool:
+    """Sampled like the running seconds: to count only the known part of the first span would lose, on average, what
+    a run still does after its last tick (a fifth of all orphan seconds under the workload of `make truth`).
+    """
+    return case.budget is not None and case.age > case.budget.limit
 
 
 def _sum(cases: Iterable[Case], share: Callable[[Case], timedelta]) -> dict[Worker, timedelta]:

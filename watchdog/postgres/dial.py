@@ -52,7 +52,7 @@ class Dialer:
 
         """
         base = {key: value for key, value in parameters.items() if key not in _PER_ATTEMPT}
-        base |= {"application_name": APPLICATION_NAME, "client_encoding": "UTF8"}
+        base |= {"application_name": APPLICATION_NAME, "client_encoding": "SQL_ASCII"}  # as the server has it
         plan = _plan(base, endpoints_of(parameters, env=self.env))
         ends = time.monotonic() + timeout
         failure = ReadError(Reason.UNREACHABLE, "no host to connect to")

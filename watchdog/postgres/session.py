@@ -6,6 +6,7 @@ timeouts on to other clients.
 """
 
 import asyncio
+import codecs
 import contextlib
 import os
 import socket
@@ -77,9 +78,9 @@ async def open_session(connect: Connect, *, timeout: float, idle_limit: float) -
 
     """
     connection = await connect(timeout=timeout)
-    for name in _TEXT_TYPES:
-        connection.adapters.register_loader(name, _TolerantText)
-        connection.adapters.register_loader(name, _TolerantBinaryText)
+    for loader in _loaders(connection.info.parameter_status("server_encoding") or ""):
+        for name in _TEXT_TYPES:
+            connection.adapters.register_loader(name, loader)
     connection.prepare_threshold = None
     try:
         [(pid, role)] = await _bounded(connection, _execute(connection, "whoami", ()), timeout=timeout)
@@ -147,12 +148,28 @@ def _drop(connection: Connection) -> None:
     connection.pgconn.finish()
 
 
-class _TolerantText(Loader):
-    """Text that may be in any encoding: undecodable bytes are shown escaped, never an error."""
+def _loaders(server_encoding: str) -> tuple[type[Loader], type[Loader]]:
+    """Loaders for text in both formats that never fail: what cannot be decoded is shown escaped.
 
-    def load(self, data: Buffer) -> str:
-        return bytes(data).decode("utf-8", "backslashreplace")
+    The server is asked not to convert: where names of several encodings stand in one catalog, it would refuse the
+    whole answer.
+    """
+    codec = _codec(server_encoding)
+
+    class Text(Loader):
+        def load(self, data: Buffer) -> str:
+            return bytes(data).decode(codec, "backslashreplace")
+
+    class BinaryText(Text):
+        format = psycopg.pq.Format.BINARY
+
+    return Text, BinaryText
 
 
-class _TolerantBinaryText(_TolerantText):
-    format = psycopg.pq.Format.BINARY
+def _codec(server_encoding: str) -> str:
+    if server_encoding in {"UTF8", "SQL_ASCII", ""}:
+        return "utf-8"
+    try:
+        return codecs.lookup(server_encoding.lower().replace("win", "cp")).name
+    except LookupError:
+        return "utf-8"

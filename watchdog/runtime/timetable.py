@@ -13,11 +13,13 @@ from watchdog.core.budgets import BudgetBook
 from watchdog.core.look import Reason
 
 SHORTEST_INTERVAL = timedelta(seconds=1)
-SHARED_LOOK = 0.05
+SHARED_LOOK = 0.04
 """Crossings within this many seconds share a look."""
 
-LOOK_SPACING = 0.1
-"""At most ten looks a second and cluster."""
+MOST_LOOKS = 10
+"""In any second, for one cluster."""
+
+LOOK_SPACING = 0.01
 
 LONGEST_PAUSE = 30.0
 SLOW_PAUSE = (30.0, 60.0)
@@ -38,13 +40,18 @@ def interval_in_force(configured: timedelta, *, book: BudgetBook) -> timedelta:
     return configured if smallest is None else max(SHORTEST_INTERVAL, min(configured, smallest))
 
 
-def next_look(*, read_at: float, next_tick: float, crossings: Sequence[timedelta]) -> Appointment:
-    """The next appointment after a look that was read at `read_at`; `crossings` are waits, shortest first."""
+def next_look(*, recent: Sequence[float], next_tick: float, crossings: Sequence[timedelta]) -> Appointment:
+    """The next appointment.
+
+    `recent` are the last looks, the newest last; `crossings` the waits since that one, shortest first.
+    """
+    read_at = recent[-1]
     due = [read_at + wait.total_seconds() for wait in crossings]
     if not due:
         return Appointment(next_tick, tick=True)
     shared = max(at for at in due if at <= due[0] + SHARED_LOOK)
-    at = max(shared, read_at + LOOK_SPACING)
+    full = recent[-MOST_LOOKS] + 1.0 if len(recent) >= MOST_LOOKS else read_at
+    at = max(shared, read_at + LOOK_SPACING, full)
     return Appointment(at, tick=False) if at < next_tick else Appointment(next_tick, tick=True)
 
 

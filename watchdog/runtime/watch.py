@@ -6,6 +6,7 @@ It is the one owner of the cluster's session: looks and censuses happen one afte
 import asyncio
 import random
 import time
+from collections import deque
 from dataclasses import dataclass, field
 from typing import Never
 
@@ -14,7 +15,7 @@ from watchdog.errors import ReadError
 from watchdog.logs import Event, get_logger
 from watchdog.runtime.cycle import Cycle
 from watchdog.runtime.ports import Sink
-from watchdog.runtime.timetable import Appointment, following_tick, next_look, pause_after
+from watchdog.runtime.timetable import MOST_LOOKS, Appointment, following_tick, next_look, pause_after
 
 STALE_CENSUS_GAP = 5.0
 """Seconds between two censuses that are taken early because a stranger has turned up."""
@@ -36,6 +37,7 @@ class Watch:
     census_interval: float
     deadline: float
     rng: random.Random = field(default_factory=random.Random)
+    _recent: deque[float] = field(default_factory=lambda: deque(maxlen=MOST_LOOKS))
     _failures: int = 0
     _census_at: float = 0.0
 
@@ -71,12 +73,12 @@ class Watch:
         while True:
             await asyncio.sleep(max(0.0, appointment.at - time.monotonic()))
             look = await self.cycle.look(tick=appointment.tick)
-            read_at = self.cycle.read_at
+            self._recent.append(self.cycle.read_at)
             self._failures = 0
             self.sink.publish(look)
             if appointment.tick:
-                next_tick = following_tick(next_tick, interval=self.interval, now=read_at)
-            appointment = next_look(read_at=read_at, next_tick=next_tick, crossings=look.judgement.crossings)
+                next_tick = following_tick(next_tick, interval=self.interval, now=self.cycle.read_at)
+            appointment = next_look(recent=self._recent, next_tick=next_tick, crossings=look.judgement.crossings)
             if self._census_is_due(appointment):
                 await self._renew_census()
 

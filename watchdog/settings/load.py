@@ -3,14 +3,15 @@
 import difflib
 import typing
 from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
 from pathlib import Path
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from watchdog.errors import ConfigurationError
 from watchdog.settings import environment, schema
 from watchdog.settings.document import Document, Place, Value, dotted, is_trapped, read_document
-from watchdog.settings.durations import parse_duration
+from watchdog.settings.durations import format_duration, parse_duration
 from watchdog.settings.tree import Settings, build
 
 CheckDsn = Callable[[str], str | None]
@@ -96,7 +97,19 @@ def check_unused(env: Mapping[str, str]) -> None:
 def json_schema() -> dict[str, object]:
     """The JSON Schema of a configuration file."""
     document = schema.Root.model_json_schema()
+    _spell_defaults(document)
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "pgwatchdog", **document}
+
+
+def _spell_defaults(node: object) -> None:
+    """Write the defaults of durations as people do: the library gives them as ISO 8601, which we do not read."""
+    if isinstance(node, dict):
+        default = node.get("default")
+        if isinstance(default, str) and default.startswith("PT"):
+            node["default"] = format_duration(TypeAdapter(timedelta).validate_python(default))
+        node = list(node.values())
+    for each in node if isinstance(node, list) else ():
+        _spell_defaults(each)
 
 
 def _validated(

@@ -100,7 +100,9 @@ class Cluster(Model):
             raise PydanticCustomError("command", "is empty: write a command that prints the password")
         return value
 
-    mode: Annotated[Literal["dry-run"], BeforeValidator(_dry_run_only)] = "dry-run"
+    mode: Annotated[Literal["dry-run"], BeforeValidator(_dry_run_only)] = Field(
+        default="dry-run", description="everything is decided, nothing is signalled"
+    )
     pooled: Pooled = Field(default_factory=Pooled)
 
 
@@ -116,7 +118,7 @@ class JobBudget(Model):
     grace: Grace | None = Field(
         default=None, description="added before a run is an orphan; the common one if not given"
     )
-    clock: Literal["statement", "run"] | None = Field(default=None, description="which start counts")
+    clock: Literal["statement", "run"] | None = Field(default=None, description="statement or run: which start counts")
 
     @property
     def measured(self) -> Clock | None:

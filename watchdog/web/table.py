@@ -126,7 +126,7 @@ CLUSTER_METRICS = (
     Metric(
         "orphan_seconds_total",
         Type.COUNTER,
-        "The part of running_seconds_total past the end of the budget.",
+        "The part of running_seconds_total that was past the end of its budget.",
         ("server", "usename", "job_key"),
     ),
     Metric(

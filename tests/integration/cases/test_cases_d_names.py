@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 
+import psycopg
 from support.builders import rule
 from support.servers import Connect, TestServer, start
 from support.watching import case_of, found, look_until, orphaned, watcher
@@ -121,3 +122,28 @@ async def test_the_same_key_under_a_role_that_may_not_claim_it_has_the_smaller_b
     with watcher(server, jobs, roles={"web_app": 0.3, "etl_app": 0.3}, grace=0.0) as cycle:
         look = await look_until(cycle, lambda look: orphaned(look, claimed))
     assert (found(look, claimed), found(look, entitled)) == (["orphan"], [])
+
+
+async def test_names_in_any_encoding_break_nothing(server: TestServer) -> None:
+    """Rule: text that cannot be decoded is shown escaped; a look never fails on it."""
+    server.run("CREATE DATABASE raw ENCODING 'SQL_ASCII' TEMPLATE template0 LOCALE 'C'")
+    server.run("CREATE DATABASE latin ENCODING 'LATIN1' TEMPLATE template0 LOCALE 'C'")
+    password = server.embedded.password.encode()
+    with psycopg.connect(server.dsn("postgres", database="raw"), autocommit=True) as admin:
+        admin.execute("SET client_encoding = 'SQL_ASCII'")
+        admin.execute(b'CREATE ROLE "j\xfcrgen" LOGIN PASSWORD \'' + password + b"'")
+        admin.execute('CREATE ROLE "jürgen" LOGIN'.encode())
+    try:
+        dsn = server.dsn("postgres")
+        for database in ("raw", "latin", "postgres"):
+            with watcher(dsn.replace("dbname=postgres", f"dbname={database}"), default=60.0) as cycle:
+                names = set((await cycle.take_census()).roles.values())
+                look = await cycle.look(tick=True)
+            assert {"jürgen", "j\\xfcrgen" if database != "latin" else "jÃ¼rgen"} <= names
+            assert look.complete
+    finally:
+        with psycopg.connect(server.dsn("postgres", database="raw"), autocommit=True) as admin:
+            admin.execute("SET client_encoding = 'SQL_ASCII'")
+            admin.execute(b'DROP ROLE "j\xfcrgen"')
+            admin.execute('DROP ROLE "jürgen"'.encode())
+        server.run("DROP DATABASE raw; DROP DATABASE latin")

@@ -1,0 +1,100 @@
+"""Makes docs/metrics.md and docs/configuration.md from the code: `make docs`. A test compares them."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from watchdog.settings.environment import scalar_names
+from watchdog.settings.load import json_schema
+from watchdog.web.table import CLUSTER_METRICS, PROCESS_METRICS, Metric
+
+HERE = Path(__file__).parent
+Node = dict[str, Any]  # a piece of JSON Schema
+
+METRICS_HEAD = """\
+# Metrics
+
+Generated from the table in `watchdog/web/table.py`.
+
+Every replica exports everything: queries take the maximum by `server`. A cluster that could not be read has
+`pgwatchdog_up` 0 and none of the gauges about its sessions, not even 0; one that was read only in part has no 0 either.
+A series with `datname`, `usename` or `job_key` appears with 0 when a run with these labels is first seen and ends
+an hour after the last. `job_key` is the job without its window, empty for runs without a key. Names beyond the bounds
+under `labels` in the configuration fold into `other`.
+
+"""
+
+CONFIGURATION_HEAD = """\
+# Configuration
+
+Generated from the schema in `watchdog/settings/schema.py`. A sample with every key is `config/every-key.yaml`; the JSON
+Schema comes from `pgwatchdog schema`, and `pgwatchdog check -c FILE` names every mistake with its line.
+
+Durations carry a unit: `ms`, `s`, `min` (or `m`), `h`, `d`; decimals are fine. Duplicate and unknown keys, bare numbers
+where a duration is meant, and words that YAML turns into booleans or other numbers are errors.
+
+| key | default | meaning |
+|---|---|---|
+"""
+
+
+def metrics_page() -> str:
+    """The page about metrics."""
+    parts = [METRICS_HEAD]
+    for title, metrics in (("Of each cluster", CLUSTER_METRICS), ("Of pgwatchdog itself", PROCESS_METRICS)):
+        parts.append(f"## {title}\n\n| metric | type | labels | meaning |\n|---|---|---|---|\n")
+        parts += [_metric(each) for each in metrics]
+        parts.append("\n")
+    return "".join(parts).rstrip() + "\n"
+
+
+def configuration_page() -> str:
+    """The page about the configuration."""
+    document: Node = json_schema()
+    rows = "".join(f"| `{key}` | {default} | {text} |\n" for key, default, text in _keys(document, document, ""))
+    names = "\n".join(f"- `{name}`: `{'.'.join(map(str, place))}`" for name, place in scalar_names().items())
+    return (
+        f"{CONFIGURATION_HEAD}{rows}\n## Environment\n\nThese variables win over the file:\n\n{names}\n\n"
+        "Without a file, `PGWATCHDOG_DSN` (or `PGWATCHDOG_DSN_FILE`), `PGWATCHDOG_PASSWORD_FILE`,\n"
+        "`PGWATCHDOG_BUDGET` and `PGWATCHDOG_NAME` describe one cluster. `PGWATCHDOG_CONFIG_FILE`,\n"
+        "`PGWATCHDOG_LOG_LEVEL` and `PGWATCHDOG_LOG_FORMAT` stand for flags. Any other variable with this prefix is\n"
+        "an error, except what Kubernetes injects for a Service of our name.\n"
+    )
+
+
+def _metric(metric: Metric) -> str:
+    labels = ", ".join(f"`{label}`" for label in metric.labels) or "-"
+    return f"| `{metric.full_name}` | {metric.type} | {labels} | {metric.help} |\n"
+
+
+def _keys(node: Node, document: Node, path: str) -> Iterator[tuple[str, str, str]]:
+    for name, each in node.get("properties", {}).items():
+        key = f"{path}.{name}" if path else name
+        inner, suffix = _inner(each, document)
+        if inner is None or "description" in each:
+            default = "-" if name in node.get("required", []) else _default(each.get("default"))
+            yield key, default, each.get("description", "")
+        if inner is not None:
+            yield from _keys(inner, document, f"{key}{suffix}")
+
+
+def _inner(node: Node, document: Node) -> tuple[Node | None, str]:
+    """The model behind a key, and how its entries are written."""
+    for candidate, suffix in ((node, ""), (node.get("items", {}), "[]"), (node.get("additionalProperties"), ".NAME")):
+        if isinstance(candidate, dict) and "$ref" in candidate:
+            found: Node = document["$defs"][candidate["$ref"].rpartition("/")[2]]
+            return found, suffix
+    return None, ""
+
+
+def _default(value: object) -> str:
+    if value is None:
+        return "none"
+    return f"`{str(value).lower() if isinstance(value, bool) else value}`"
+
+
+PAGES = {"metrics.md": metrics_page, "configuration.md": configuration_page}
+
+if __name__ == "__main__":
+    for name, page in PAGES.items():
+        (HERE / name).write_text(page(), encoding="utf-8")
