@@ -19,6 +19,7 @@ WRITE_GOLDEN = os.environ.get("PGWATCHDOG_GOLDEN") == "write"
 HOW_TO_GET = {
     "prometheus": "apt-get install prometheus",
     "promtool": "apt-get install prometheus",
+    "prometheus-alertmanager": "apt-get install prometheus-alertmanager",
     "pgbouncer": "apt-get install pgbouncer",
 }
 

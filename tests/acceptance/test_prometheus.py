@@ -2,9 +2,13 @@
 
 import json
 import subprocess
+import threading
 import urllib.parse
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.processes import daemon_process, get, get_json
@@ -14,6 +18,7 @@ from watchdog.demo.guardian import Guardian
 from watchdog.demo.server import free_port
 
 pytestmark = pytest.mark.acceptance
+ROOT = Path(__file__).parents[2]
 
 
 def test_a_query_in_prometheus_returns_the_planted_orphan(
@@ -26,37 +31,13 @@ def test_a_query_in_prometheus_returns_the_planted_orphan(
         f'poll: {{interval: 1s}}\nclusters: [{{name: orders, dsn: "{server.dsn()}"}}]\n'
         "budgets: {grace: 0s, roles: {etl_app: 1s}}\n"
     )
-    with daemon_process(tmp_path, guardian=guardian, config=config) as daemon:
-        port = free_port()
-        target = urllib.parse.urlsplit(daemon.address).netloc
-        (tmp_path / "prometheus.yml").write_text(
-            json.dumps(
-                {
-                    "global": {"scrape_interval": "500ms"},
-                    "scrape_configs": [{"job_name": "pgwatchdog", "static_configs": [{"targets": [target]}]}],
-                }
-            )
-        )
-        scraper = subprocess.Popen(
-            [
-                prometheus,
-                f"--config.file={tmp_path / 'prometheus.yml'}",
-                f"--storage.tsdb.path={tmp_path / 'tsdb'}",
-                f"--web.listen-address=127.0.0.1:{port}",
-            ],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        guardian.mind_process(scraper.pid)
-        try:
-            base = f"http://127.0.0.1:{port}"
-            until(lambda: _answers(f"{base}/-/ready"), what="Prometheus")
-            until(lambda: _query(base, "pgwatchdog_orphans == 1"), what="the orphan in Prometheus")
-            [orphan] = _query(base, "pgwatchdog_orphans == 1")
-            detected = _query(base, 'pgwatchdog_orphans_detected_total{server="orders"} == 1')
-        finally:
-            scraper.terminate()
-            scraper.wait(timeout=20)
+    with (
+        daemon_process(tmp_path, guardian=guardian, config=config) as daemon,
+        running_prometheus(prometheus, daemon.address, folder=tmp_path, guardian=guardian) as base,
+    ):
+        until(lambda: _query(base, "pgwatchdog_orphans == 1"), what="the orphan in Prometheus")
+        [orphan] = _query(base, "pgwatchdog_orphans == 1")
+        detected = _query(base, 'pgwatchdog_orphans_detected_total{server="orders"} == 1')
     assert orphan["usename"] == "etl_app"
     assert orphan["job_key"] == "threads"
     assert orphan["evidence"] == "over_budget"
@@ -64,6 +45,51 @@ def test_a_query_in_prometheus_returns_the_planted_orphan(
     assert "exported_server" not in orphan
     assert "exported_job" not in orphan
     assert len(detected) == 1
+
+
+def test_a_planted_orphan_reaches_a_webhook_through_the_shipped_alert(
+    server: TestServer, connect: Connect, tmp_path: Path, guardian: Guardian, tool: Callable[[str], str]
+) -> None:
+    prometheus, alertmanager = tool("prometheus"), tool("prometheus-alertmanager")
+    start(connect(role="etl_app", name="scan:threads:2026-11"), "SELECT pg_sleep(120)", server)
+    config = (
+        f'poll: {{interval: 1s}}\nclusters: [{{name: orders, dsn: "{server.dsn()}"}}]\n'
+        "budgets: {grace: 0s, roles: {etl_app: 1s}}\n"
+    )
+    rules = tmp_path / "rules.yaml"
+    shipped = (ROOT / "deploy" / "prometheus" / "rules.yaml").read_text()
+    rules.write_text(shipped.replace("for: 10m", "for: 1s"))  # the one thing that a test cannot wait for
+    received: list[dict[str, Any]] = []
+    with webhook(received) as hook, daemon_process(tmp_path, guardian=guardian, config=config) as daemon:
+        port = free_port()
+        (tmp_path / "alertmanager.yml").write_text(
+            json.dumps(
+                {
+                    "route": {"receiver": "hook", "group_wait": "0s"},
+                    "receivers": [{"name": "hook", "webhook_configs": [{"url": hook}]}],
+                }
+            )
+        )
+        manager = [
+            alertmanager,
+            f"--config.file={tmp_path / 'alertmanager.yml'}",
+            f"--storage.path={tmp_path / 'alerts'}",
+            f"--web.listen-address=127.0.0.1:{port}",
+            "--cluster.listen-address=",
+        ]
+        more = {
+            "rule_files": [str(rules)],
+            "alerting": {"alertmanagers": [{"static_configs": [{"targets": [f"127.0.0.1:{port}"]}]}]},
+        }
+        with (
+            running(manager, guardian=guardian),
+            running_prometheus(prometheus, daemon.address, folder=tmp_path, guardian=guardian, more=more),
+        ):
+            until(lambda: received, timeout=60, what="the alert at the webhook")
+    [alert] = [each for each in received[0]["alerts"] if each["labels"]["alertname"] == "PgwatchdogOrphans"]
+    assert alert["status"] == "firing"
+    assert (alert["labels"]["server"], alert["labels"]["job_key"]) == ("orders", "threads")
+    assert "nobody" in alert["annotations"]["summary"]
 
 
 def test_promtool_finds_nothing_to_complain_about(
@@ -76,6 +102,63 @@ def test_promtool_finds_nothing_to_complain_about(
         text = get(f"{daemon.address}metrics").text
     done = subprocess.run([promtool, "check", "metrics"], input=text, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@contextmanager
+def running(command: list[str], *, guardian: Guardian) -> Iterator[None]:
+    """A program that runs for as long as the block."""
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    guardian.mind_process(process.pid)
+    try:
+        yield
+    finally:
+        process.terminate()
+        process.wait(timeout=20)
+
+
+@contextmanager
+def running_prometheus(
+    binary: str, address: str, *, folder: Path, guardian: Guardian, more: dict[str, Any] | None = None
+) -> Iterator[str]:
+    """A Prometheus that scrapes the daemon at `address`; its own address."""
+    port = free_port()
+    target = urllib.parse.urlsplit(address).netloc
+    config = {
+        "global": {"scrape_interval": "500ms", "evaluation_interval": "500ms"},
+        "scrape_configs": [{"job_name": "pgwatchdog", "static_configs": [{"targets": [target]}]}],
+        **(more or {}),
+    }
+    (folder / "prometheus.yml").write_text(json.dumps(config))
+    command = [
+        binary,
+        f"--config.file={folder / 'prometheus.yml'}",
+        f"--storage.tsdb.path={folder / 'tsdb'}",
+        f"--web.listen-address=127.0.0.1:{port}",
+        "--rules.alert.resend-delay=1s",  # the first sending may come before the receivers are known
+    ]
+    with running(command, guardian=guardian):
+        base = f"http://127.0.0.1:{port}"
+        until(lambda: _answers(f"{base}/-/ready"), what="Prometheus")
+        yield base
+
+
+@contextmanager
+def webhook(received: list[dict[str, Any]]) -> Iterator[str]:
+    """A receiver that keeps what is posted to it; its address."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:  # the library's name
+            received.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as httpd:
+        threading.Thread(target=httpd.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{httpd.server_port}/"
+        httpd.shutdown()
 
 
 def _answers(url: str) -> bool:

@@ -62,7 +62,8 @@ def test_the_samples_add_up_to_the_truth_over_many_runs() -> None:
         days.look()
         for tick in range(20):
             age = tick * 5 + phase / 10
-            seconds_of = web(days.look(*([{"query": age}] if age <= 40 else [])))
+            row: dict[str, object] = {"query": age}
+            seconds_of = web(days.look(*([row] if age <= 40 else [])))
             running, orphaned = running + seconds_of[0], orphaned + seconds_of[1]
     assert abs(running / 50 - 40) < 0.5
     assert abs(orphaned / 50 - 10) < 0.5

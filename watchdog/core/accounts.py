@@ -75,8 +75,10 @@ def _span(at: datetime, *, tick: bool, interval: timedelta, memory: AccountMemor
 
 
 def _past_budget(case: Case) -> bool:
-    """Sampled like the running seconds: to count only the known part of the first span would lose, on average, what
-    a run still does after its last tick (a fifth of all orphan seconds under the workload of `make truth`).
+    """Whether it counts as work for nobody, with the whole span, like the running seconds.
+
+    To count only the known part of the first span would lose, on average, what a run still does after its last tick:
+    a fifth of all orphan seconds under the workload of `make truth`.
     """
     return case.budget is not None and case.age > case.budget.limit
 
