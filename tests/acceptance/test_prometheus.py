@@ -65,7 +65,7 @@ def test_a_planted_orphan_reaches_a_webhook_through_the_shipped_alert(
         (tmp_path / "alertmanager.yml").write_text(
             json.dumps(
                 {
-                    "route": {"receiver": "hook", "group_wait": "0s"},
+                    "route": {"receiver": "hook", "group_wait": "0s", "group_interval": "1s"},
                     "receivers": [{"name": "hook", "webhook_configs": [{"url": hook}]}],
                 }
             )
@@ -85,8 +85,8 @@ def test_a_planted_orphan_reaches_a_webhook_through_the_shipped_alert(
             running(manager, guardian=guardian),
             running_prometheus(prometheus, daemon.address, folder=tmp_path, guardian=guardian, more=more),
         ):
-            until(lambda: received, timeout=60, what="the alert at the webhook")
-    [alert] = [each for each in received[0]["alerts"] if each["labels"]["alertname"] == "PgwatchdogOrphans"]
+            until(lambda: _orphan_alerts(received), timeout=60, what="the alert at the webhook")
+    alert = _orphan_alerts(received)[0]
     assert alert["status"] == "firing"
     assert (alert["labels"]["server"], alert["labels"]["job_key"]) == ("orders", "threads")
     assert "nobody" in alert["annotations"]["summary"]
@@ -159,6 +159,11 @@ def webhook(received: list[dict[str, Any]]) -> Iterator[str]:
         threading.Thread(target=httpd.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{httpd.server_port}/"
         httpd.shutdown()
+
+
+def _orphan_alerts(received: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    alerts = [alert for message in received for alert in message["alerts"]]
+    return [alert for alert in alerts if alert["labels"]["alertname"] == "PgwatchdogOrphans"]
 
 
 def _answers(url: str) -> bool:
