@@ -47,7 +47,7 @@ format: $(STAMP) ## Mend the style
 golden: $(STAMP) ## Write the golden files anew; read the difference before you commit it
 	@PGWATCHDOG_GOLDEN=write $(BIN)/pytest -q tests -k golden $(ARGS)
 
-docs: $(STAMP) ## Write docs/metrics.md and docs/configuration.md anew from the code
+docs: $(STAMP) ## Write the generated pages and manifests anew from the code
 	@$(BIN)/python docs/generate.py
 
 # Files with hashes and without any registry's host name; needs uv, which is in the environment of the tests.
@@ -57,6 +57,8 @@ pins: $(STAMP) ## Pin all dependencies anew
 		$(BIN)/uv pip compile --quiet --generate-hashes --universal --python-version 3.11 --no-header \
 			--no-emit-index-url --upgrade $$flag pyproject.toml --output-file requirements/$$extra.txt; \
 	done
+	@echo 'hatchling>=1.27,<2' | $(BIN)/uv pip compile --quiet --generate-hashes --universal --python-version 3.11 \
+		--no-header --no-annotate --no-emit-index-url --upgrade - --output-file requirements/build.txt
 
 build: $(STAMP) ## Build the wheel and the source distribution into dist/
 	@$(BIN)/python -m hatchling build

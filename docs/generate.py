@@ -1,8 +1,10 @@
-"""Makes docs/metrics.md and docs/configuration.md from the code: `make docs`. A test compares them."""
+"""Makes the generated pages and manifests from the code: `make docs`. A test compares them."""
 
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+import yaml
 
 from watchdog.settings.environment import scalar_names
 from watchdog.settings.load import json_schema
@@ -93,8 +95,25 @@ def _default(value: object) -> str:
     return f"`{str(value).lower() if isinstance(value, bool) else value}`"
 
 
-PAGES = {"metrics.md": metrics_page, "configuration.md": configuration_page}
+def prometheus_rule() -> str:
+    """The alerts as an object of the Prometheus operator."""
+    groups = yaml.safe_load((HERE.parent / "deploy" / "prometheus" / "rules.yaml").read_text(encoding="utf-8"))
+    rule = {
+        "apiVersion": "monitoring.coreos.com/v1",
+        "kind": "PrometheusRule",
+        "metadata": {"name": "pgwatchdog"},
+        "spec": groups,
+    }
+    head = "# Generated from deploy/prometheus/rules.yaml: make docs.\n"
+    return head + yaml.safe_dump(rule, sort_keys=False, width=120)
+
+
+PAGES = {
+    "docs/metrics.md": metrics_page,
+    "docs/configuration.md": configuration_page,
+    "deploy/kubernetes/prometheusrule.yaml": prometheus_rule,
+}
 
 if __name__ == "__main__":
     for name, page in PAGES.items():
-        (HERE / name).write_text(page(), encoding="utf-8")
+        (HERE.parent / name).write_text(page(), encoding="utf-8")
