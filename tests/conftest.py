@@ -21,6 +21,8 @@ HOW_TO_GET = {
     "promtool": "apt-get install prometheus",
     "prometheus-alertmanager": "apt-get install prometheus-alertmanager",
     "pgbouncer": "apt-get install pgbouncer",
+    "buildah": "apt-get install buildah",
+    "debootstrap": "apt-get install debootstrap",
 }
 
 GOLDEN = Path(__file__).parent / "golden"

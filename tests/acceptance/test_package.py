@@ -1,0 +1,84 @@
+"""The wheel and the source distribution: they build, install into a clean environment and start, on each Python."""
+
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+from support.processes import environment
+
+pytestmark = [pytest.mark.acceptance, pytest.mark.slow, pytest.mark.timeout(400)]
+ROOT = Path(__file__).parents[2]
+
+
+def interpreter(version: str) -> str | None:
+    """A working interpreter of this version: the running one, one on the path, or one of a version manager's."""
+    found = [shutil.which(f"python{version}")]
+    if f"{sys.version_info.major}.{sys.version_info.minor}" == version:
+        found.insert(0, sys.executable)
+    manager = shutil.which("pyenv")
+    if manager is not None:
+        root = subprocess.run([manager, "root"], capture_output=True, text=True, check=False).stdout.strip()
+        found += [str(each) for each in Path(root).glob(f"versions/{version}*/bin/python{version}")]
+    for each in found:
+        if (
+            each is not None
+            and subprocess.run([each, "-c", "import ensurepip"], capture_output=True, check=False).returncode == 0
+        ):
+            return each
+    return None
+
+
+def run(*command: str | Path, cwd: Path) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd, env=environment())
+    assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("dist")
+    run(sys.executable, "-m", "hatchling", "build", "-d", folder, cwd=ROOT)
+    return folder
+
+
+def test_both_carry_what_belongs_to_them(built: Path) -> None:
+    [wheel] = built.glob("*.whl")
+    [source] = built.glob("*.tar.gz")
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+    assert {"watchdog/py.typed", "watchdog/postgres/sql/activity.sql", "watchdog/web/templates/page.html"} <= names
+    assert any(name.endswith("licenses/LICENSE") for name in names)
+    assert not [name for name in names if name.startswith(("tests/", "docs/"))]
+    with tarfile.open(source) as archive:
+        held = {name.partition("/")[2] for name in archive.getnames()}
+    assert {"tests/conftest.py", "config/smallest.yaml", "Makefile", "LICENSE", "requirements/dev.txt"} <= held
+
+
+@pytest.mark.parametrize("version", ["3.11", "3.12", "3.13"])
+def test_it_installs_and_starts_in_a_clean_environment(
+    built: Path, tmp_path: Path, version: str, missing: Callable[[str], NoReturn]
+) -> None:
+    python = interpreter(version)
+    if python is None:
+        if version == "3.11":
+            missing("Python 3.11 is not installed: apt-get install python3.11-venv")
+        pytest.skip(f"Python {version} is not installed here; the public workflow has it")
+    run(python, "-m", "venv", tmp_path / "clean", cwd=tmp_path)
+    clean = tmp_path / "clean" / "bin"
+    pip: list[str | Path] = [clean / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    run(*pip, "--require-hashes", "-r", ROOT / "requirements" / "run.txt", cwd=tmp_path)
+    [wheel] = built.glob("*.whl")
+    run(*pip, "--no-deps", wheel, cwd=tmp_path)
+    assert run(clean / "pgwatchdog", "--version", cwd=tmp_path) == "pgwatchdog 0.1.0\n"
+    assert "good" in run(clean / "pgwatchdog", "check", "-c", ROOT / "config" / "smallest.yaml", cwd=tmp_path)
+    demo = subprocess.run(
+        [clean / "pgwatchdog", "demo"], capture_output=True, text=True, check=False, env=environment()
+    )
+    assert demo.returncode == 2
+    assert "pip install 'pgwatchdog[demo]'" in demo.stderr
