@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NoReturn
@@ -83,6 +84,14 @@ def lacks(what: str) -> NoReturn:
 def missing() -> Callable[[str], NoReturn]:
     """Says what is missing: a skip, or a failure where everything is required."""
     return lacks
+
+
+@pytest.fixture
+def public_folder() -> Iterator[Path]:
+    """A folder that every user may pass through: a server may run as another one."""
+    with tempfile.TemporaryDirectory(prefix="pgwatchdog-demo-") as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
 
 
 @pytest.fixture

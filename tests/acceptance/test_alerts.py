@@ -17,13 +17,21 @@ RULES = ROOT / "deploy" / "prometheus" / "rules.yaml"
 
 
 def alerts() -> list[dict[str, Any]]:  # whatever the file holds
-    groups = yaml.safe_load(RULES.read_text())["groups"]
+    """Those that are on by default, and the optional ones."""
+    return [*_alerts(RULES), *_alerts(RULES.with_name("rules-optional.yaml"))]
+
+
+def _alerts(file: Path) -> list[dict[str, Any]]:  # as above
+    groups = yaml.safe_load(file.read_text())["groups"]
     return [rule for group in groups for rule in group["rules"] if "alert" in rule]
 
 
 def test_promtool_accepts_the_rules_and_their_unit_tests_hold(tool: Callable[[str], str]) -> None:
     promtool = tool("promtool")
-    for arguments in (["check", "rules", str(RULES)], ["test", "rules", str(RULES.with_name("rules_test.yaml"))]):
+    for arguments in (
+        ["check", "rules", str(RULES), str(RULES.with_name("rules-optional.yaml"))],
+        ["test", "rules", str(RULES.with_name("rules_test.yaml"))],
+    ):
         done = subprocess.run([promtool, *arguments], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
 
@@ -45,7 +53,8 @@ def test_every_alert_has_a_section_in_the_runbook_under_its_address() -> None:
 
 
 def test_the_rules_name_no_metric_that_is_not_exported() -> None:
-    named = set(re.findall(r"\bpgwatchdog_([a-z_]+?)(?=[\[\s)({]|$)", RULES.read_text(), re.MULTILINE))
+    text = RULES.read_text() + RULES.with_name("rules-optional.yaml").read_text()
+    named = set(re.findall(r"\bpgwatchdog_([a-z_]+?)(?=[\[\s)({]|$)", text, re.MULTILINE))
     recorded = {"orphans:max", "amplification", "abandoned", "poll_failures_total"}
     assert named - recorded - set(BY_NAME) == set()
     assert len(named) > 8

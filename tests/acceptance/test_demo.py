@@ -3,46 +3,15 @@
 import os
 import re
 import signal
-import subprocess
-import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from support.processes import COMMAND, environment, get_json
+from support.demos import demo, read_until
+from support.processes import get_json
 from support.servers import until
 
 pytestmark = pytest.mark.acceptance
-
-
-@contextmanager
-def demo(folder: Path, *arguments: str) -> Iterator["subprocess.Popen[str]"]:
-    """A running demo that keeps its folder below `folder`."""
-    folder.chmod(0o755)
-    env = environment({"TMPDIR": str(folder), "COLUMNS": "120"})
-    process = subprocess.Popen(
-        [*COMMAND, "demo", *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env
-    )
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.wait()
-        assert process.stdout is not None
-        process.stdout.close()
-
-
-def read_until(process: "subprocess.Popen[str]", text: str) -> str:
-    """The output up to the line that has `text` in it."""
-    assert process.stdout is not None
-    seen = ""
-    for line in process.stdout:
-        seen += line
-        if text in line:
-            return seen
-    raise AssertionError(f"the demo ended without {text!r}:\n{seen}")
 
 
 def descendants(folder: Path) -> list[int]:
@@ -60,18 +29,10 @@ def descendants(folder: Path) -> list[int]:
     return found
 
 
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    """A folder that every user may pass through: the demo's server may run as another one."""
-    with tempfile.TemporaryDirectory(prefix="pgwatchdog-demo-") as name:
-        Path(name).chmod(0o755)
-        yield Path(name)
-
-
 @pytest.mark.slow
 @pytest.mark.timeout(240)
-def test_the_demo_tells_every_story_and_leaves_nothing_behind(folder: Path) -> None:
-    with demo(folder) as process:
+def test_the_demo_tells_every_story_and_leaves_nothing_behind(public_folder: Path) -> None:
+    with demo(public_folder) as process:
         text = read_until(process, "when its work was done")
         assert process.wait(timeout=30) == 0
     rows = dict(re.findall(r"(?m)^ ?([A-J]) (.*)$", text.partition("What happened")[2]))
@@ -87,26 +48,28 @@ def test_the_demo_tells_every_story_and_leaves_nothing_behind(folder: Path) -> N
     assert "superseded" in text
     assert float(re.findall(r"\d+\.\d", rows["B"])[0]) < 5 < float(re.findall(r"\d+\.\d", rows["A"])[0])
     assert re.search(r"\d orphans, \d+ s of work for nobody", text)
-    until(lambda: not descendants(folder), timeout=30, what="the end of every process")
-    assert list(folder.iterdir()) == []
+    until(lambda: not descendants(public_folder), timeout=30, what="the end of every process")
+    assert list(public_folder.iterdir()) == []
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda n: n.name)
-def test_a_demo_that_is_interrupted_or_killed_leaves_nothing_behind(folder: Path, number: signal.Signals) -> None:
-    with demo(folder) as process:
+def test_a_demo_that_is_interrupted_or_killed_leaves_nothing_behind(
+    public_folder: Path, number: signal.Signals
+) -> None:
+    with demo(public_folder) as process:
         read_until(process, "client killed, server as it comes")
-        assert len(descendants(folder)) > 5
+        assert len(descendants(public_folder)) > 5
         process.send_signal(number)
         code = process.wait(timeout=40)
     assert code == (-9 if number is signal.SIGKILL else 130)
-    until(lambda: not descendants(folder), timeout=50, what="the end of every process")
-    until(lambda: not list(folder.iterdir()), timeout=30, what="the removal of its folder")
+    until(lambda: not descendants(public_folder), timeout=50, what="the end of every process")
+    until(lambda: not list(public_folder.iterdir()), timeout=30, what="the removal of its folder")
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(240)
-def test_keep_leaves_server_and_daemon_up_until_interrupted(folder: Path) -> None:
-    with demo(folder, "--keep") as process:
+def test_keep_leaves_server_and_daemon_up_until_interrupted(public_folder: Path) -> None:
+    with demo(public_folder, "--keep") as process:
         text = read_until(process, "psql 'postgresql://")
         address = re.findall(r"http://127\.0\.0\.1:\d+/", text)[0]
         [cluster] = get_json(f"{address}api/v1/findings")["clusters"]
@@ -115,4 +78,4 @@ def test_keep_leaves_server_and_daemon_up_until_interrupted(folder: Path) -> Non
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=30) == 130
         assert time.monotonic() - begun < 30
-    until(lambda: not descendants(folder), timeout=30, what="the end of every process")
+    until(lambda: not descendants(public_folder), timeout=30, what="the end of every process")

@@ -2,16 +2,13 @@
 
 import json
 import subprocess
-import threading
-import urllib.parse
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.processes import daemon_process, get, get_json
+from support.monitoring import query, running, running_prometheus, webhook
+from support.processes import daemon_process, get
 from support.servers import Connect, TestServer, start, until
 
 from watchdog.demo.guardian import Guardian
@@ -35,9 +32,9 @@ def test_a_query_in_prometheus_returns_the_planted_orphan(
         daemon_process(tmp_path, guardian=guardian, config=config) as daemon,
         running_prometheus(prometheus, daemon.address, folder=tmp_path, guardian=guardian) as base,
     ):
-        until(lambda: _query(base, "pgwatchdog_orphans == 1"), what="the orphan in Prometheus")
-        [orphan] = _query(base, "pgwatchdog_orphans == 1")
-        detected = _query(base, 'pgwatchdog_orphans_detected_total{server="orders"} == 1')
+        until(lambda: query(base, "pgwatchdog_orphans == 1"), what="the orphan in Prometheus")
+        [orphan] = query(base, "pgwatchdog_orphans == 1")
+        detected = query(base, 'pgwatchdog_orphans_detected_total{server="orders"} == 1')
     assert orphan["usename"] == "etl_app"
     assert orphan["job_key"] == "threads"
     assert orphan["evidence"] == "over_budget"
@@ -104,75 +101,6 @@ def test_promtool_finds_nothing_to_complain_about(
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-@contextmanager
-def running(command: list[str], *, guardian: Guardian) -> Iterator[None]:
-    """A program that runs for as long as the block."""
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    guardian.mind_process(process.pid)
-    try:
-        yield
-    finally:
-        process.terminate()
-        process.wait(timeout=20)
-
-
-@contextmanager
-def running_prometheus(
-    binary: str, address: str, *, folder: Path, guardian: Guardian, more: dict[str, Any] | None = None
-) -> Iterator[str]:
-    """A Prometheus that scrapes the daemon at `address`; its own address."""
-    port = free_port()
-    target = urllib.parse.urlsplit(address).netloc
-    config = {
-        "global": {"scrape_interval": "500ms", "evaluation_interval": "500ms"},
-        "scrape_configs": [{"job_name": "pgwatchdog", "static_configs": [{"targets": [target]}]}],
-        **(more or {}),
-    }
-    (folder / "prometheus.yml").write_text(json.dumps(config))
-    command = [
-        binary,
-        f"--config.file={folder / 'prometheus.yml'}",
-        f"--storage.tsdb.path={folder / 'tsdb'}",
-        f"--web.listen-address=127.0.0.1:{port}",
-        "--rules.alert.resend-delay=1s",  # the first sending may come before the receivers are known
-    ]
-    with running(command, guardian=guardian):
-        base = f"http://127.0.0.1:{port}"
-        until(lambda: _answers(f"{base}/-/ready"), what="Prometheus")
-        yield base
-
-
-@contextmanager
-def webhook(received: list[dict[str, Any]]) -> Iterator[str]:
-    """A receiver that keeps what is posted to it; its address."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:  # the library's name
-            received.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-            self.send_response(200)
-            self.end_headers()
-
-        def log_message(self, *_: object) -> None:
-            """Say nothing."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as httpd:
-        threading.Thread(target=httpd.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{httpd.server_port}/"
-        httpd.shutdown()
-
-
 def _orphan_alerts(received: list[dict[str, Any]]) -> list[dict[str, Any]]:
     alerts = [alert for message in received for alert in message["alerts"]]
     return [alert for alert in alerts if alert["labels"]["alertname"] == "PgwatchdogOrphans"]
-
-
-def _answers(url: str) -> bool:
-    try:
-        return get(url).status == 200
-    except OSError:
-        return False
-
-
-def _query(base: str, expression: str) -> list[dict[str, str]]:
-    answer = get_json(f"{base}/api/v1/query?query={urllib.parse.quote(expression)}")
-    return [each["metric"] for each in answer["data"]["result"]]

@@ -68,6 +68,12 @@ def test_reasons_rules_and_budgets_exist_from_the_start() -> None:
     assert set(one.series.histograms) == {("role:web_app",), ("role:etl_app",)}
 
 
+def test_copies_and_windows_of_named_jobs_exist_from_the_start_so_that_a_rate_sees_the_first() -> None:
+    one = tally(Bounds(jobs=Bound(frozenset({"threads"}))))
+    assert one.series.counters["job_copies_started_total"] == {("threads",): 0}
+    assert one.series.counters["job_windows_started_total"] == {("threads",): 0}
+
+
 def test_folded_labels_share_one_series_and_the_first_seen_keep_theirs() -> None:
     bounds = Bounds(roles=Bound(frozenset({"web_app"}), 1))
     budgets = bench(book(JOBS, default=10))

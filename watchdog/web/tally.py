@@ -49,6 +49,9 @@ class Tally:
         self.series.count("census_failures_total", (), 0)
         for reason in Reason:
             self.series.count("poll_failures_total", (reason,), 0)
+        for job in bounds.jobs.named:  # so that a rate knows the beginning: their first window counts as well
+            for name in STARTS:
+                self.series.count(name, (job,), 0)
         for rule in rules:
             self.series.count("dry_run_cancels_total", (rule.name,), 0)
             for protection, _ in PROTECTIONS:
