@@ -64,7 +64,16 @@ def test_what_was_not_read_weighs_more_than_what_was_found(states: list[Look | U
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(0.25, "0.2s"), (9.96, "10.0s"), (59, "59s"), (60, "1m"), (7200, "2h"), (1930, "32m 10s"), (90_000, "1d 01h")],
+    [
+        (0.25, "0.2s"),
+        (9.96, "10s"),
+        (5, "5s"),
+        (59, "59s"),
+        (60, "1m"),
+        (7200, "2h"),
+        (1930, "32m 10s"),
+        (90_000, "1d 01h"),
+    ],
 )
 def test_spans_have_two_units_at_most(seconds: float, text: str) -> None:
     assert span(timedelta(seconds=seconds)) == text

@@ -15,7 +15,7 @@ from watchdog.core.budgets import BudgetBook
 from watchdog.core.cases import Case
 from watchdog.core.evidence import Kind
 from watchdog.core.look import Look, Unread
-from watchdog.core.phrases import nothing_found, span, verdict_words
+from watchdog.core.phrases import gravest_first, nothing_found, span, verdict_words
 from watchdog.core.policy import Verdict
 from watchdog.core.records import cluster_record
 
@@ -54,7 +54,7 @@ def markdown(states: Sequence[State], *, book: BudgetBook) -> str:
     notes = []
     for state in states:
         if isinstance(state, Look):
-            lines += [f"| {' | '.join(_cell(each) for each in _row(state.server, v))} |" for v in _verdicts(state)]
+            lines += [f"| {' | '.join(_cell(each) for each in _row(state.server, v))} |" for v in gravest_first(state)]
         notes += [f"- **{_cell(state.server)}**: {_cell(note)}" for note in _notes(state, book=book)]
     if book.empty:
         notes.append(f"- {HOW_TO_JUDGE}")
@@ -70,7 +70,7 @@ def as_json(states: Sequence[State], *, book: BudgetBook, lines: bool) -> str:
 def _section(console: Console, state: State, *, book: BudgetBook) -> None:
     console.print(Text.assemble((state.server, "bold"), f"  {_headline(state)}"))
     if isinstance(state, Look):
-        verdicts = _verdicts(state)
+        verdicts = gravest_first(state)
         if verdicts:
             console.print(_findings(verdicts))
         unjudged = _longest_unjudged(state) if book.empty else []
@@ -110,11 +110,6 @@ def _notes(state: State, *, book: BudgetBook) -> list[str]:
         notes.append(f"{counts['no_start']} running without a visible start: not judged.")
     silence = nothing_found(state, judges=not book.empty)
     return notes if silence is None else [*notes, silence]
-
-
-def _verdicts(look: Look) -> list[Verdict]:
-    order = list(Kind)
-    return sorted(look.decisions.verdicts, key=lambda v: (order.index(v.finding.kind), -v.finding.running))
 
 
 def _findings(verdicts: Iterable[Verdict]) -> Table:

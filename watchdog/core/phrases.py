@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 
+from watchdog.core.evidence import Kind
 from watchdog.core.look import Look
 from watchdog.core.policy import Verdict
 
@@ -15,7 +16,7 @@ def span(value: timedelta | None) -> str:
         return "-"
     seconds = value.total_seconds()
     if seconds < _TENTHS_BELOW:
-        return f"{seconds:.1f}s"
+        return f"{seconds:.1f}".removesuffix(".0") + "s"
     whole = int(seconds)
     for name, size, rest, inner in _UNITS:
         if whole >= size:
@@ -33,6 +34,12 @@ def nothing_found(look: Look, *, judges: bool) -> str | None:
         return None
     aside = sum(count for reason, count in look.judgement.unjudged.items() if reason != "unusable_key")
     return "Nothing found among those that were judged." if aside else "Nothing found."
+
+
+def gravest_first(look: Look) -> list[Verdict]:
+    """The verdicts of a look in the order in which people should read them: by kind, then the longest first."""
+    kinds = list(Kind)
+    return sorted(look.decisions.verdicts, key=lambda each: (kinds.index(each.finding.kind), -each.finding.running))
 
 
 def verdict_words(verdict: Verdict) -> str:

@@ -6,7 +6,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescap
 
 from watchdog.core.activity import Doing
 from watchdog.core.look import Look, Unread
-from watchdog.core.phrases import nothing_found, span, verdict_words
+from watchdog.core.phrases import gravest_first, nothing_found, span, verdict_words
 from watchdog.web.own import own_version
 
 MOST_FINDINGS = 200
@@ -59,7 +59,7 @@ def _cluster(server: str, state: Look | Unread | None, *, judges: bool) -> dict[
         "running": sum(case.doing is Doing.RUNNING for case in cases),
         "holding": sum(case.doing is Doing.HOLDING for case in cases),
         "unjudged": {reason: count for reason, count in state.judgement.unjudged.items() if count},
-        "verdicts": state.decisions.verdicts[:MOST_FINDINGS],
+        "verdicts": gravest_first(state)[:MOST_FINDINGS],
         "more": max(0, len(state.decisions.verdicts) - MOST_FINDINGS),
         "words": verdict_words,
         "silence": nothing_found(state, judges=judges),
