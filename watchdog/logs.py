@@ -15,7 +15,6 @@ from structlog.typing import FilteringBoundLogger, Processor
 class Event(StrEnum):
     """Everything that is ever logged, by name."""
 
-    STARTED = "started"
     LISTENING = "listening"
     STOPPED = "stopped"
     CLUSTER_READ = "cluster_read"
@@ -68,8 +67,9 @@ class Stderr:
             self.lost += 1
 
 
-def configure_logs(*, form: Format, level: Level) -> None:
-    """Set up logging for the whole process."""
+def configure_logs(*, form: Format, level: Level) -> Stderr:
+    """Set up logging for the whole process; the stream that is returned knows how many lines it has lost."""
+    stderr = Stderr()
     renderer: Processor = (
         structlog.processors.JSONRenderer()
         if form is Format.JSON
@@ -83,9 +83,10 @@ def configure_logs(*, form: Format, level: Level) -> None:
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
-        logger_factory=structlog.PrintLoggerFactory(cast("TextIO", Stderr())),
+        logger_factory=structlog.PrintLoggerFactory(cast("TextIO", stderr)),
         cache_logger_on_first_use=False,
     )
+    return stderr
 
 
 def get_logger() -> FilteringBoundLogger:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from support.builders import backend, bench, book, census, rule, snapshot
-from support.processes import COMMAND, daemon_process, environment
+from support.processes import COMMAND, daemon_process, environment, get, samples
 from support.proxy import proxy_to
 from support.servers import Connect, TestServer, start, until
 from support.watching import Recorder, daemon_on, found, look_until, orphaned, source_on, watcher
@@ -21,6 +21,7 @@ from watchdog.core.judge import Memory, judge
 from watchdog.core.look import Reason
 from watchdog.core.neighbours import Blocking
 from watchdog.demo.guardian import Guardian
+from watchdog.demo.server import free_port
 from watchdog.errors import ReadError
 from watchdog.postgres.password import Password
 from watchdog.postgres.source import PostgresSource
@@ -204,7 +205,8 @@ def test_a_daemon_whose_log_cannot_be_written_goes_on(server: TestServer, tmp_pa
     config = f'poll: {{interval: 1s}}\nclusters: [{{name: main, dsn: "{server.dsn()}"}}]\nbudgets: {{default: 1s}}\n'
     file = tmp_path / "full.yaml"
     file.write_text(config)
-    arguments = [*COMMAND, "run", "-c", str(file), "--web.listen-address", "127.0.0.1:0"]
+    port = free_port()
+    arguments = [*COMMAND, "run", "-c", str(file), "--web.listen-address", f"127.0.0.1:{port}"]
     with Path("/dev/full").open("w") as full:
         process = subprocess.Popen(arguments, stderr=full, stdout=subprocess.DEVNULL, env=environment())
     guardian.mind_process(process.pid)
@@ -212,11 +214,16 @@ def test_a_daemon_whose_log_cannot_be_written_goes_on(server: TestServer, tmp_pa
         ours = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'pgwatchdog'"
         until(lambda: server.value(ours), what="a look")
         assert process.poll() is None
+        until(lambda: _lost(port), what="the count of lost lines")
         process.send_signal(signal.SIGTERM)
         assert process.wait(timeout=10) == 0
     finally:
         process.kill()
         process.wait()
+
+
+def _lost(port: int) -> float:
+    return samples(get(f"http://127.0.0.1:{port}/metrics").text)["pgwatchdog_log_lines_lost_total"]
 
 
 def test_sigint_ends_the_daemon_with_130(server: TestServer, tmp_path: Path, guardian: Guardian) -> None:

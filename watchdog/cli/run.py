@@ -24,11 +24,13 @@ def run(
     one cluster. SIGHUP reloads the file; a bad one is refused and the old one stays in force.
     """
     del dry_run  # this version has no other mode; the flag is taken so that it can already stand in a unit file
-    configure_logs(form=log_format, level=log_level)
+    stderr = configure_logs(form=log_format, level=log_level)
     settings = wiring.with_listen(wiring.load_settings(config, env=os.environ), listen)
     daemon = wiring.daemon(
         settings, reload=lambda: wiring.with_listen(wiring.load_settings(config, env=os.environ), listen)
     )
+
+    daemon.own.lost_lines = lambda: stderr.lost
 
     async def main() -> None:
         stop = asyncio.Event()

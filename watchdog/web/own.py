@@ -4,7 +4,7 @@ import asyncio
 import platform
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from typing import Never
@@ -31,6 +31,7 @@ class OwnState:
     clusters: int
     loaded_at: float = field(default_factory=time.time)
     reload_failed: bool = False
+    lost_lines: Callable[[], int] = lambda: 0
     _lags: deque[float] = field(default_factory=lambda: deque([0.0], maxlen=REMEMBERED))
 
     def loaded(self, clusters: int) -> None:
@@ -51,5 +52,6 @@ class OwnState:
             "configured_clusters": {(): float(self.clusters)},
             "config_last_reload_successful": {(): 0.0 if self.reload_failed else 1.0},
             "config_last_reload_success_timestamp_seconds": {(): self.loaded_at},
+            "log_lines_lost_total": {(): float(self.lost_lines())},
             "event_loop_lag_seconds": {(): max(self._lags)},
         }

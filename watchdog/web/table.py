@@ -190,6 +190,11 @@ PROCESS_METRICS = (
         "Unix time at which the configuration in force was loaded.",
     ),
     Metric(
+        "log_lines_lost_total",
+        Type.COUNTER,
+        "Log lines that could not be written, to a full disk or a closed pipe for instance.",
+    ),
+    Metric(
         "event_loop_lag_seconds",
         Type.GAUGE,
         "How late the event loop was at worst in the last 15 seconds.",
