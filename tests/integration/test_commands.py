@@ -217,6 +217,15 @@ def test_the_log_holds_no_query_text_and_no_password(
     assert server.embedded.password not in shown
 
 
+def test_an_output_that_cannot_be_written_is_one_sentence() -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [*COMMAND, "schema"], stdout=full, stderr=subprocess.PIPE, text=True, check=False, env=environment()
+        )
+    assert done.returncode == 2
+    assert done.stderr == "pgwatchdog: the output cannot be written: No space left on device\n"
+
+
 def test_a_reader_that_stops_reading_is_no_error() -> None:
     done = subprocess.run(
         f"{' '.join(COMMAND)} schema | head -1",

@@ -1,5 +1,6 @@
 """The entry point: commands registered, and every way to end turned into an exit code."""
 
+import contextlib
 import errno
 import os
 import sys
@@ -34,7 +35,7 @@ def make_app() -> typer.Typer:
 
 def main() -> None:
     """Run the command line and exit with one of `Exit`."""
-    sys.exit(_run(sys.argv[1:]))
+    sys.exit(_flushed(_run(sys.argv[1:])))
 
 
 def _run(arguments: list[str]) -> int:
@@ -45,13 +46,23 @@ def _run(arguments: list[str]) -> int:
     except (KeyboardInterrupt, typer.Abort):
         return Exit.INTERRUPTED
     except (BrokenPipeError, SystemExit):
-        # Whoever read our output has enough; the library turns that into an exit of its own. Not an error, but
-        # nothing may be written any more either, at exit for instance.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return Exit.OK
+        return Exit.OK  # whoever read our output has enough; the library turns that into an exit of its own
     except Exception as error:  # noqa: BLE001  # every way to end has an exit code
         return _failed(error)
     return result if isinstance(result, int) else Exit.OK
+
+
+def _flushed(code: int) -> int:
+    """Write what is left, and see that the interpreter's own attempt at exit cannot change the exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError as error:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+            if stream is sys.stdout and error.errno not in {None, errno.EPIPE}:
+                _say(f"the output cannot be written: {error.strerror}")
+                code = Exit.USAGE
+    return code
 
 
 def _failed(error: Exception) -> Exit:
@@ -61,15 +72,19 @@ def _failed(error: Exception) -> Exit:
         return Exit.USAGE
     if isinstance(error, WatchdogError):
         for line in str(error).splitlines():
-            typer.echo(f"pgwatchdog: {line}", err=True)
+            _say(line)
         return Exit.USAGE if isinstance(error, UsageError) else Exit.UNREAD
     if isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EIO}:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        typer.echo(f"pgwatchdog: the output cannot be written: {os.strerror(error.errno).lower()}", err=True)
+        _say(f"the output cannot be written: {error.strerror}")
         return Exit.USAGE
     traceback.print_exception(error)
-    typer.echo("pgwatchdog: this is a bug in pgwatchdog; the lines above say where", err=True)
+    _say("this is a bug in pgwatchdog; the lines above say where")
     return Exit.BUG
+
+
+def _say(line: str) -> None:
+    with contextlib.suppress(OSError):  # where not even this can be written, the exit code still speaks
+        typer.echo(f"pgwatchdog: {line}", err=True)
 
 
 def _version(wanted: bool) -> None:  # the library calls it with the flag's value
