@@ -48,4 +48,5 @@ class Apart:
 
         self._thread = threading.Thread(target=work, daemon=True, name="apart")
         self._thread.start()
-        return await asyncio.wait_for(future, timeout)
+        async with asyncio.timeout(timeout):
+            return await future

@@ -141,7 +141,8 @@ async def _start(attempt: Parameters, *, timeout: float, traced: bool) -> tuple[
     try:
         if trace is not None:
             pgconn.trace(trace)
-        await asyncio.wait_for(_poll(pgconn), timeout)
+        async with asyncio.timeout(timeout):  # not wait_for, which before 3.12 can swallow a cancellation
+            await _poll(pgconn)
     except TimeoutError as error:
         pgconn.finish()
         raise ReadError(Reason.TIMEOUT, f"no connection within {timeout:.1f} s") from error

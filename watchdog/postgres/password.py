@@ -60,7 +60,8 @@ async def _from_command(command: tuple[str, ...], *, timeout: float) -> str:
     except OSError as error:
         raise _failure(f"{what}: {error.strerror}") from error
     try:
-        output, _ = await asyncio.wait_for(process.communicate(), timeout)
+        async with asyncio.timeout(timeout):
+            output, _ = await process.communicate()
     except TimeoutError as error:
         raise _failure(f"{what}: no end within {timeout:g} s") from error
     finally:
@@ -76,7 +77,8 @@ async def _end(process: asyncio.subprocess.Process) -> None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(process.wait(), FAREWELL)
+            async with asyncio.timeout(FAREWELL):
+                await process.wait()
 
 
 def _failure(text: str) -> ReadError:

@@ -7,6 +7,8 @@ from typing import Never
 
 from watchdog.runtime.watch import Watch
 
+CANCEL_AGAIN = 0.5
+
 
 @dataclass(slots=True)
 class Fleet:
@@ -23,8 +25,7 @@ class Fleet:
             self.replace(watches)
             await stop.wait()
             self._group = None
-            for task in self._tasks.values():
-                task.cancel()
+            await _end_all(set(self._tasks.values()))
 
     def replace(self, watches: Iterable[Watch]) -> None:
         """Watch these from now on.
@@ -52,3 +53,11 @@ class Fleet:
     def _end(self, server: str) -> None:
         self._tasks.pop(server).cancel()
         del self._watches[server]
+
+
+async def _end_all(tasks: set[asyncio.Task[Never]]) -> None:
+    """Cancel until they are done: a single cancellation can be lost in whatever a task was just waiting for."""
+    while tasks:
+        for task in tasks:
+            task.cancel()
+        _, tasks = await asyncio.wait(tasks, timeout=CANCEL_AGAIN)

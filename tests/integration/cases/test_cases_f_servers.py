@@ -25,7 +25,9 @@ from watchdog.postgres.password import Password
 @pytest.fixture
 def primary(guardian: Guardian) -> Iterator[TestServer]:
     """A primary of its own, for a standby to follow."""
-    server = make_server(guardian=guardian, settings={"max_standby_streaming_delay": "1s", "max_wal_senders": "4"})
+    # Both delays: what the standby finds in its own folder does not count as streamed.
+    delays = {"max_standby_streaming_delay": "1s", "max_standby_archive_delay": "1s"}
+    server = make_server(guardian=guardian, settings=delays)
     yield server
     server.embedded.stop()
 
