@@ -13,12 +13,12 @@ import typer
 from watchdog.cli import render, wiring
 from watchdog.cli.exits import Exit
 from watchdog.cli.options import Config
+from watchdog.core.budgets import SHORTEST_INTERVAL
 from watchdog.core.evidence import ALARMING
 from watchdog.core.look import Look, Reason, Unread
 from watchdog.errors import ReadError, UsageError
 from watchdog.logs import Event, Format, Level, configure_logs, get_logger
 from watchdog.runtime.cycle import Cycle
-from watchdog.runtime.timetable import SHORTEST_INTERVAL
 from watchdog.settings.durations import parse_duration
 from watchdog.settings.tree import Settings
 

@@ -13,6 +13,9 @@ from watchdog.core.jobs import DEFAULT_PATTERN, Allowance, Claim, JobRule, parse
 DEFAULT_GRACE = timedelta(seconds=5)
 """Drivers that cancel at their own timeout need about 0.3 s; a watchdog without grace races them."""
 
+SHORTEST_INTERVAL = timedelta(seconds=1)
+"""No cluster is looked at more often; a smaller budget belongs into the server's own statement_timeout."""
+
 DEFAULT_NEARING = 0.8
 DEFAULT_JOBS = (JobRule(parse_pattern(DEFAULT_PATTERN)),)
 

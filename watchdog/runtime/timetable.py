@@ -9,10 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from watchdog.core.budgets import BudgetBook
+from watchdog.core.budgets import SHORTEST_INTERVAL, BudgetBook
 from watchdog.core.look import Reason
 
-SHORTEST_INTERVAL = timedelta(seconds=1)
 SHARED_LOOK = 0.04
 """Crossings within this many seconds share a look."""
 

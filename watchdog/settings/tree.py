@@ -6,14 +6,11 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
-from watchdog.core.budgets import DEFAULT_JOBS, BudgetBook
+from watchdog.core.budgets import DEFAULT_JOBS, SHORTEST_INTERVAL, BudgetBook
 from watchdog.core.jobs import Allowance, JobRule, parse_pattern
 from watchdog.core.protected import PROVIDER_ROLES
 from watchdog.settings import schema
 from watchdog.settings.durations import format_duration
-
-SHORTEST_INTERVAL = timedelta(seconds=1)
-"""No cluster is polled more often; a smaller budget belongs into the server's own statement_timeout."""
 
 
 @dataclass(frozen=True, slots=True)
