@@ -3,6 +3,7 @@
 WatchdogError
 ├── UsageError          a flag, file or setting is wrong                    exit 2
 │   └── ConfigurationError   every problem of a configuration at once
+├── LedgerError         the ledger cannot be read or written               exit 3
 └── ReadError           a cluster could not be read; carries its Reason     exit 3
 """
 
@@ -26,6 +27,10 @@ class ConfigurationError(UsageError):
         """Keep all problems; the message shows one per line."""
         super().__init__("\n".join(problems))
         self.problems = tuple(problems)
+
+
+class LedgerError(WatchdogError):
+    """The ledger cannot be read or written: without one nothing is signalled. The message names no password."""
 
 
 class ReadError(WatchdogError):

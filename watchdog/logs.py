@@ -22,6 +22,13 @@ class Event(StrEnum):
     CLUSTER_INCOMPLETE = "cluster_incomplete"
     BEHIND_POOLER = "behind_pooler"
     VERDICT = "verdict"
+    ACT = "act"
+    OUTCOME = "outcome"
+    RETRY_AFTER_CANCEL = "retry_after_cancel"
+    ARMED = "armed"
+    DISARMED = "disarmed"
+    LEDGER_FAILED = "ledger_failed"
+    OUTPUT_LOST = "output_lost"
     INTERNAL_ERROR = "internal_error"
     RELOADED = "reloaded"
     RELOAD_FAILED = "reload_failed"
@@ -87,6 +94,15 @@ def configure_logs(*, form: Format, level: Level) -> Stderr:
         cache_logger_on_first_use=False,
     )
     return stderr
+
+
+def say_line(line: str) -> None:
+    """One line on standard output; lost rather than raised where it cannot be written."""
+    try:
+        sys.stdout.write(f"{line}\n")
+        sys.stdout.flush()
+    except (OSError, ValueError):
+        get_logger().warning(Event.OUTPUT_LOST)
 
 
 def get_logger() -> FilteringBoundLogger:

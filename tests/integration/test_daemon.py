@@ -13,13 +13,14 @@ import pytest
 from support.processes import get, get_json, samples
 from support.proxy import proxy_to
 from support.servers import Connect, TestServer, start
-from support.watching import Recorder, daemon_on
+from support.watching import Later, Recorder, daemon_on
 
 from watchdog.core.activity import Snapshot
 from watchdog.core.evidence import Kind
 from watchdog.core.look import Look, Reason
 from watchdog.postgres.source import PostgresSource
 
+LIMITS = "policy: {limits: {per_minute: 600, pause: 0s}}\n"
 BUDGETS = "budgets: {grace: 0s, roles: {web_app: 1s, etl_app: 1min}}\n"
 FAST = "poll: {interval: 1s, census_interval: 2s, timeout: 1s}\n"
 
@@ -29,7 +30,7 @@ def cluster(name: str, dsn: str) -> str:
 
 
 def config(*clusters: str, budgets: str = BUDGETS) -> str:
-    return f"{FAST}clusters:\n{''.join(clusters)}{budgets}"
+    return f"{FAST}clusters:\n{''.join(clusters)}{budgets}{LIMITS}"
 
 
 async def metrics(address: str) -> dict[str, float]:
@@ -44,7 +45,8 @@ async def test_an_orphan_is_judged_explained_and_exported(server: TestServer, co
         start(caller, "SELECT pg_sleep(60)", server)
         await recorder.until(lambda seen: seen.looks()[-1].judgement.detected)
         found = recorder.looks()[-1]
-        await recorder.until(lambda seen: len(seen.looks()) > 2 and seen.looks()[-1].tick)
+        await recorder.until(lambda seen: any(look.done for look in seen.looks()))
+        await recorder.until(Later(looks=len(recorder.looks())))
         exported = await metrics(address)
         told = await asyncio.to_thread(get_json, f"{address}api/v1/findings")
         page = await asyncio.to_thread(get, address)

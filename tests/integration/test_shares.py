@@ -13,7 +13,7 @@ import psycopg
 import pytest
 from support.processes import get, samples
 from support.servers import Connect, TestServer, start, until
-from support.watching import Recorder, daemon_on, row_of
+from support.watching import Later, Recorder, daemon_on, row_of
 
 from watchdog.core.look import Look
 
@@ -41,20 +41,11 @@ def workers(server: TestServer, count: int, *, name: str) -> Iterator[None]:
             process.wait()
 
 
-class Later:
-    """A condition: one more failed look than before, and one more that succeeded."""
-
-    def __init__(self, *, unread: int, looks: int) -> None:
-        self.unread, self.looks = unread, looks
-
-    def __call__(self, seen: Recorder) -> bool:
-        return len(seen.unread()) > self.unread and len(seen.looks()) > self.looks
-
-
 def config(server: TestServer) -> str:
     return (
         f'poll: {{interval: 1s}}\nclusters: [{{name: main, dsn: "{server.dsn()}"}}]\n'
         "budgets: {grace: 0s, roles: {web_app: 1min, etl_app: 1s}}\n"
+        "policy: {limits: {per_minute: 600, pause: 0s}}\n"
     )
 
 
@@ -114,11 +105,12 @@ async def test_our_own_reconnects_count_nothing_twice(server: TestServer, connec
     async with daemon_on(tmp_path, config(server), sinks=(recorder,)) as (_, address):
         await recorder.until(lambda seen: seen.looks())
         start(connect(role="etl_app", name="scan:threads:w1"), "SELECT pg_sleep(60)", server)
-        await recorder.until(lambda seen: seen.looks()[-1].judgement.findings)
+        await recorder.until(lambda seen: any(look.done for look in seen.looks()))
         for _ in range(3):
             server.run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'pgwatchdog'")
             failed = len(recorder.unread())
-            await recorder.until(Later(unread=failed, looks=len(recorder.looks())))
+            await recorder.until(Later(unread=failed + 1, looks=len(recorder.looks())))
+        await recorder.until(lambda seen: not seen.looks()[-1].decisions.warming_up)
         await asyncio.sleep(1.1)
         exposed = samples((await asyncio.to_thread(get, f"{address}metrics")).text)
     assert exposed['pgwatchdog_job_copies_started_total{job_key="threads",server="main"}'] == 1

@@ -34,6 +34,7 @@ def backend(  # noqa: PLR0913  # every column of a row may matter to some test
     xid: bool = False,
     query_id: int | None = None,
     started: float = 100_000.0,
+    role_oid: int | None = 16_384,
     now: datetime = NOW,
 ) -> Backend:
     """A backend that runs a statement; `xact` is the statement's age if not given."""
@@ -52,6 +53,7 @@ def backend(  # noqa: PLR0913  # every column of a row may matter to some test
         changed=moment(query or 0.0 if changed is None else changed, now=now),
         has_xid=xid,
         query_id=query_id,
+        role_oid=role_oid,
     )
 
 
@@ -74,6 +76,7 @@ def census(
         tracking_off=0,
         connections_used=3,
         connections_max=100,
+        may_cancel_all=True,
     )
 
 

@@ -27,6 +27,8 @@ ROLES = """
     CREATE ROLE etl_app LOGIN PASSWORD '{password}';
     CREATE ROLE pgwatchdog LOGIN PASSWORD '{password}';
     GRANT pg_monitor TO pgwatchdog;
+    CREATE ROLE canceller LOGIN PASSWORD '{password}';
+    GRANT pg_monitor, pg_signal_backend TO canceller;
     CREATE ROLE blind LOGIN PASSWORD '{password}';
     CREATE DATABASE other;
     CREATE TABLE accounts (id int PRIMARY KEY, balance int);
@@ -37,7 +39,10 @@ ROLES = """
 
 @dataclass(slots=True)
 class TestServer:
-    """A running server. `web_app` and `etl_app` work, `pgwatchdog` watches, `blind` may not see others."""
+    """A running server. `web_app` and `etl_app` work, `pgwatchdog` watches, `canceller` may cancel as well.
+
+    `blind` may not see others.
+    """
 
     __test__ = False
 

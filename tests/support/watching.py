@@ -4,18 +4,31 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
+from psycopg.pq import DiagnosticField
+
+from support.acting import FREE, cancel_rule
 from support.builders import bench, book
-from support.servers import PATIENCE, TestServer
+from support.servers import PATIENCE, Client, TestServer
 from watchdog.cli import wiring
 from watchdog.cli.daemon import Daemon
 from watchdog.core.activity import Backend, Snapshot
 from watchdog.core.cases import Case
 from watchdog.core.jobs import JobRule
+from watchdog.core.limits import Bucket
 from watchdog.core.look import Look, Unread
+from watchdog.core.memory import PolicyMemory
+from watchdog.core.policy import Policy
+from watchdog.core.verdicts import Verdict
+from watchdog.ledger.store import Store
+from watchdog.ledger.writer import Writer
 from watchdog.postgres.password import Password
 from watchdog.postgres.source import PostgresSource
+from watchdog.runtime.actor import Actor, Onlooker
+from watchdog.runtime.arming import Arming
 from watchdog.runtime.cycle import Cycle
 from watchdog.runtime.ports import Sink
 
@@ -85,6 +98,17 @@ class Recorder:
                 await self._news.wait()
 
 
+class Later:
+    """A condition: more has been recorded than so many states."""
+
+    def __init__(self, *, unread: int = 0, looks: int = 0) -> None:
+        self.counts = unread, looks
+
+    def __call__(self, seen: Recorder) -> bool:
+        unread, looks = self.counts
+        return len(seen.unread()) >= unread and len(seen.looks()) > looks
+
+
 @contextmanager
 def watcher(
     server: TestServer | str,
@@ -100,7 +124,60 @@ def watcher(
     limits = {"web_app": 1.0, "etl_app": 60.0} if roles is None else roles
     budgets = book(*jobs, roles=limits, grace=grace, default=default)
     with source_on(server, role=role) as source:
-        yield Cycle("main", source, bench(budgets, interval=interval, pooled=pooled))
+        yield Cycle("main", source, bench(budgets, interval=interval, pooled=pooled), Onlooker(source, Arming()))
+
+
+@contextmanager
+def actor_on(  # noqa: PLR0913  # what a test changes, and no more
+    server: TestServer | str,
+    folder: Path,
+    *jobs: JobRule,
+    policy: Policy | None = None,
+    roles: dict[str, float] | None = None,
+    grace: float = 0.0,
+    interval: float = 1.0,
+    role: str = "canceller",
+    arming: Arming | None = None,
+    warm: bool = True,
+    enforces: bool = True,
+    pooled: frozenset[str] = frozenset(),
+) -> Iterator[Cycle]:
+    """The ordinary cycle with an armed actor and a ledger in `folder`, one look at a time; budgets in seconds.
+
+    `warm`: it has already watched for long enough, and its bucket is not empty.
+    """
+    limits = {"web_app": 0.5, "etl_app": 60.0} if roles is None else roles
+    budgets = book(*jobs, roles=limits, grace=grace)
+    policy = policy or Policy((cancel_rule(),), FREE)
+    with source_on(server, role=role) as source:
+        ledger = Writer(Store(f"sqlite:///{folder}/ledger.db"), 5.0)
+        actor = Actor("main", source, arming or Arming(policy_enforces=True), policy, enforces, ledger)
+        cycle = Cycle("main", source, bench(budgets, interval=interval, pooled=pooled), actor, policy)
+        if warm:
+            began = datetime.now(UTC) - timedelta(hours=1)
+            full = {each.name: Bucket(float(policy.limits.per_minute), began) for each in policy.rules}
+            cycle.policy_memory = PolicyMemory(actor=1, since=began, buckets=full)
+        yield cycle
+
+
+def history(folder: Path) -> list[dict[str, Any]]:  # rows as the ledger has them
+    """The acts in a folder's ledger, oldest first."""
+    return Store(f"sqlite:///{folder}/ledger.db").history(lambda query: query)[::-1]
+
+
+def answer(connection: Client) -> str | None:
+    """The SQLSTATE with which the statement under way ended, None if it succeeded; waits for its end."""
+    states = []
+    while (result := connection.pgconn.get_result()) is not None:
+        states.append(result.error_field(DiagnosticField.SQLSTATE))
+    found = [state for state in states if state is not None]
+    return found[0].decode() if found else None
+
+
+def verdict_of(look: Look, pid: int) -> Verdict:
+    """The one verdict about a backend."""
+    [verdict] = [each for each in look.decisions.verdicts if each.finding.backend.pid == pid]
+    return verdict
 
 
 def found(look: Look, pid: int) -> list[str]:

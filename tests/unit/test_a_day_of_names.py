@@ -1,12 +1,18 @@
 """Bounded labels over time: a day of snapshots with ten thousand names, and what is left of them."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
+from support.acting import ONCE, commands_of
 from support.builders import NOW, backend, bench, book, census, rule, seconds, snapshot
 
-from watchdog.core.judge import Memory, judge
+from watchdog.core.activity import Backend
+from watchdog.core.judge import Judgement, Memory, judge
 from watchdog.core.look import Look
-from watchdog.core.policy import OVER_BUDGET_RULE, PolicyMemory, decide
+from watchdog.core.memory import PolicyMemory, forget
+from watchdog.core.policy import Policy, decide
+from watchdog.core.protections import Protect, Scene
+from watchdog.core.rules import OVER_BUDGET_RULE
+from watchdog.core.verdicts import Decisions
 from watchdog.web.labels import Bound, Bounds
 from watchdog.web.series import Series
 from watchdog.web.tally import ACTIVITY, COPIES, ORPHANS, SHARES, STARTS, Tally
@@ -35,6 +41,13 @@ def count(series: Series) -> int:
     return sum(len(each) for each in (*series.gauges.values(), *series.counters.values()))
 
 
+def decided(
+    judgement: Judgement, rows: list[Backend], *, memory: PolicyMemory, at: datetime
+) -> tuple[Decisions, PolicyMemory]:
+    scene = Scene(census(), Protect(), commands_of(*rows))
+    return decide(judgement, at=at, policy=Policy(), standing=ONCE, scene=scene, memory=memory, interval=BENCH.interval)
+
+
 def test_c27_ten_thousand_names_in_a_day_stay_below_the_ceiling_and_end_when_their_cause_ends() -> None:
     tally, memory, said = Tally(BENCH.book, (OVER_BUDGET_RULE,), BOUNDS), Memory(), PolicyMemory()
     quiet_from, minutes, per_minute = 1440, 1440 + 90, 7
@@ -56,9 +69,8 @@ def test_c27_ten_thousand_names_in_a_day_stay_below_the_ceiling_and_end_when_the
         seen = snapshot(*rows, at=at)
         judgement, memory = judge(seen, bench=BENCH, census=census(), memory=memory, tick=True)
         present = frozenset(case.run for case in judgement.cases)
-        decisions, said = decide(
-            judgement.findings, rules=(OVER_BUDGET_RULE,), census=census(), memory=said, present=present
-        )
+        decisions, said = decided(judgement, rows, memory=said, at=at)
+        said = forget(said, present=present, at=at)
         look = Look("main", seen, census(), judgement, decisions, BENCH.interval, seconds(0.001), tick=True)
         tally.add(look, now=60.0 * minute, unix_time=0.0)
         sizes.append(count(tally.series))
@@ -81,7 +93,7 @@ def test_c27_what_folds_is_said_while_it_folds() -> None:
     tally = Tally(BENCH.book, (OVER_BUDGET_RULE,), BOUNDS)
     rows = [backend(pid=k, role=f"role{k}", name=f"scan:job{k}:w", query=100) for k in range(100)]
     judgement, _ = judge(snapshot(*rows), bench=BENCH, census=census(), memory=Memory(), tick=True)
-    decisions, _ = decide(judgement.findings, rules=(), census=census(), memory=PolicyMemory(), present=frozenset())
+    decisions, _ = decided(judgement, rows, memory=PolicyMemory(), at=NOW)
     look = Look("main", snapshot(*rows), census(), judgement, decisions, BENCH.interval, seconds(0.001), tick=True)
     tally.add(look, now=0.0, unix_time=0.0)
     folded = tally.series.gauges["label_values_folded"]

@@ -7,7 +7,7 @@ from support.builders import backend, bench, book, rule
 from test_series import look
 
 from watchdog.core.look import Reason, Unread
-from watchdog.core.policy import OVER_BUDGET_RULE
+from watchdog.core.rules import OVER_BUDGET_RULE
 from watchdog.web.exposition import Exposition
 from watchdog.web.labels import Bounds
 from watchdog.web.own import OwnState

@@ -4,12 +4,16 @@ from datetime import timedelta
 
 from hypothesis import given
 from hypothesis import strategies as st
+from support.acting import ONCE, commands_of
 from support.builders import NOW, backend, bench, book, census, rule, seconds, snapshot
 
 from watchdog.core.activity import Backend
 from watchdog.core.evidence import Kind
 from watchdog.core.judge import Judgement, Memory, judge
-from watchdog.core.policy import OVER_BUDGET_RULE, PROTECTIONS, PolicyMemory, decide
+from watchdog.core.memory import PolicyMemory
+from watchdog.core.policy import Policy, decide
+from watchdog.core.protections import PROTECTIONS, Protect, Scene
+from watchdog.core.rules import OVER_BUDGET_RULE
 
 NAMES = st.sampled_from(["", "psql", "scan:a:w1", "scan:a:w2", "scan:cut", "x" * 63, "pg_dump", "scan:a?b:w1"])
 AGES = st.floats(min_value=0, max_value=5000, allow_nan=False)
@@ -88,12 +92,20 @@ def test_no_age_is_negative_and_no_provider_role_is_judged_by_default(found: lis
 @given(rows())
 def test_nothing_protected_is_ever_proposed_for_action(found: list[Backend]) -> None:
     facts = census(superusers=frozenset({"boss"}), hidden_roles=frozenset({"unknown"}))
-    findings = judged(found)[0].findings
-    memory, rules = PolicyMemory(), (OVER_BUDGET_RULE,)
-    decisions, _ = decide(findings, rules=rules, census=facts, memory=memory, present=frozenset())
+    scene = Scene(facts, Protect(), commands_of(*found))
+    judgement = judged(found)[0]
+    decisions, _ = decide(
+        judgement,
+        at=NOW,
+        policy=Policy(),
+        standing=ONCE,
+        scene=scene,
+        memory=PolicyMemory(),
+        interval=seconds(5),
+    )
     for verdict in decisions.verdicts:
         if verdict.rule is not None and verdict.withheld is None:
-            assert not any(holds(verdict.finding, facts) for _, holds in PROTECTIONS)
+            assert not any(holds(verdict.finding, OVER_BUDGET_RULE, scene) for _, holds in PROTECTIONS)
 
 
 def test_memory_does_not_grow_with_the_number_of_runs_that_have_ended() -> None:

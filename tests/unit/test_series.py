@@ -2,14 +2,20 @@
 
 from datetime import timedelta
 
-from support.builders import backend, bench, book, census, rule, snapshot
+from support.acting import ONCE, commands_of
+from support.builders import NOW, backend, bench, book, census, rule, snapshot
 
 from watchdog.core.activity import Backend
+from watchdog.core.acts import Act, Done, Result
 from watchdog.core.judge import Bench, Memory, judge
 from watchdog.core.look import Look, Reason, Unread
-from watchdog.core.policy import OVER_BUDGET_RULE, PolicyMemory, decide
+from watchdog.core.memory import PolicyMemory
+from watchdog.core.policy import Policy, decide
+from watchdog.core.protections import Protect, Scene
+from watchdog.core.rules import OVER_BUDGET_RULE
 from watchdog.web.labels import Bound, Bounds, Folder
 from watchdog.web.series import KEPT_FOR, Histogram
+from watchdog.web.table import RATIO_BUCKETS
 from watchdog.web.tally import Tally
 
 JOBS = rule(copies=1, retry_gap=10)
@@ -19,10 +25,30 @@ BENCH = bench(book(JOBS))
 def look(*rows: Backend, with_bench: Bench = BENCH) -> Look:
     judgement, _ = judge(snapshot(*rows), bench=with_bench, census=census(), memory=Memory(), tick=True)
     decisions, _ = decide(
-        judgement.findings, rules=(OVER_BUDGET_RULE,), census=census(), memory=PolicyMemory(), present=frozenset()
+        judgement,
+        at=NOW,
+        policy=Policy(),
+        standing=ONCE,
+        scene=Scene(census(), Protect(), commands_of(*rows)),
+        memory=PolicyMemory(),
+        interval=with_bench.interval,
     )
     took = timedelta(milliseconds=1)
-    return Look("main", snapshot(*rows), census(), judgement, decisions, with_bench.interval, took, tick=True)
+    done = tuple(
+        Done(Act(f"act{i}", "main", verdict, 1, NOW), Result.REHEARSED, took) for i, verdict in enumerate(decisions.due)
+    )
+    return Look(
+        "main",
+        snapshot(*rows),
+        census(),
+        judgement,
+        decisions,
+        with_bench.interval,
+        took,
+        tick=True,
+        standing=ONCE,
+        done=done,
+    )
 
 
 def tally(bounds: Bounds | None = None) -> Tally:
@@ -56,7 +82,9 @@ def test_a_cluster_that_was_not_read_shows_up_0_and_no_gauge_of_what_goes_on() -
     one.add(look(backend(query=100)), now=0, unix_time=5)
     one.add(Unread("main", Reason.TIMEOUT, "slow"), now=1, unix_time=6)
     shown = {name: series for name, series in one.series.gauges.items() if series}
-    assert shown == {"up": {(): 0.0}, "last_poll_success_timestamp_seconds": {(): 5.0}}
+    disarmed = shown.pop("disarmed")
+    assert shown == {"up": {(): 0.0}, "last_poll_success_timestamp_seconds": {(): 5.0}, "enforcing": {(): 0.0}}
+    assert [reason for (reason,), holds in disarmed.items() if holds] == ["unread"]
     assert one.series.counters["poll_failures_total"]["timeout",] == 1
 
 
@@ -65,7 +93,7 @@ def test_reasons_rules_and_budgets_exist_from_the_start() -> None:
     assert set(one.series.counters["poll_failures_total"]) == {(reason,) for reason in Reason}
     assert ("over-budget",) in one.series.counters["dry_run_cancels_total"]
     assert ("over-budget", "writer") in one.series.counters["cancels_withheld_total"]
-    assert set(one.series.histograms) == {("role:web_app",), ("role:etl_app",)}
+    assert set(one.series.histograms["finished_run_budget_ratio"]) == {("role:web_app",), ("role:etl_app",)}
 
 
 def test_copies_and_windows_of_named_jobs_exist_from_the_start_so_that_a_rate_sees_the_first() -> None:
@@ -106,7 +134,7 @@ def test_the_number_of_series_is_bounded_however_many_names_come_by() -> None:
 
 
 def test_a_histogram_counts_far_past_the_budget() -> None:
-    histogram = Histogram()
+    histogram = Histogram(RATIO_BUCKETS)
     for value in (0.05, 0.9, 7.0, 70.0):
         histogram.observe(value)
     counts = histogram.cumulative()

@@ -8,6 +8,7 @@ import pytest
 
 from watchdog.core.activity import Clock
 from watchdog.errors import ConfigurationError
+from watchdog.ledger.store import check_url
 from watchdog.postgres.dsn import check_dsn
 from watchdog.settings.environment import scalar_names
 from watchdog.settings.load import json_schema, load_environment, load_file
@@ -20,7 +21,7 @@ SMALLEST = "clusters: [{name: a, dsn: host=db1}]\n"
 def load(folder: Path, text: str, **env: str) -> Settings:
     file = folder / "pgwatchdog.yaml"
     file.write_text(text)
-    return load_file(file, env=env, check_dsn=check_dsn)
+    return load_file(file, env=env, check_dsn=check_dsn, check_url=check_url)
 
 
 def problems(folder: Path, text: str, **env: str) -> tuple[str, ...]:
@@ -32,7 +33,7 @@ def problems(folder: Path, text: str, **env: str) -> tuple[str, ...]:
 @pytest.mark.parametrize("file", BAD, ids=lambda file: file.stem)
 def test_golden_every_mistake_is_named_with_its_place(file: Path, golden: Callable[[str, str], None]) -> None:
     with pytest.raises(ConfigurationError) as caught:
-        load_file(file, env={}, check_dsn=check_dsn)
+        load_file(file, env={}, check_dsn=check_dsn, check_url=check_url)
     text = "".join(f"{line}\n" for line in caught.value.problems).replace(f"{file.parent}/", "")
     assert "my secret" not in text
     golden(f"config/{file.stem}.txt", text)
@@ -95,6 +96,7 @@ def test_only_scalars_outside_clusters_have_variables() -> None:
         "PGWATCHDOG_WEB_LISTEN", "PGWATCHDOG_WEB_LIFECYCLE",
         "PGWATCHDOG_BUDGETS_GRACE", "PGWATCHDOG_BUDGETS_NEARING", "PGWATCHDOG_BUDGETS_DEFAULT",
         "PGWATCHDOG_LABELS_MAX_ROLES", "PGWATCHDOG_LABELS_MAX_JOBS", "PGWATCHDOG_LABELS_MAX_DATABASES",
+        "PGWATCHDOG_LEDGER_URL", "PGWATCHDOG_LEDGER_KEEP",
         "PGWATCHDOG_PRIVACY_QUERY_TEXT",
     }  # fmt: skip
 
@@ -141,7 +143,7 @@ def test_one_cluster_from_the_environment(tmp_path: Path) -> None:
     dsn = tmp_path / "dsn"
     dsn.write_text("host=db1 user=watch\n")
     env = {"PGWATCHDOG_DSN_FILE": str(dsn), "PGWATCHDOG_PASSWORD_FILE": "/run/secret", "PGWATCHDOG_BUDGET": "30s"}
-    settings = load_environment({**env, "PGWATCHDOG_NAME": "orders"}, check_dsn=check_dsn)
+    settings = load_environment({**env, "PGWATCHDOG_NAME": "orders"}, check_dsn=check_dsn, check_url=check_url)
     [cluster] = settings.clusters
     assert (cluster.name, cluster.dsn, str(cluster.password_file)) == ("orders", "host=db1 user=watch", "/run/secret")
     assert settings.book.default == timedelta(seconds=30)
@@ -158,7 +160,7 @@ def test_one_cluster_from_the_environment(tmp_path: Path) -> None:
 )
 def test_a_wrong_environment_says_which_variable(env: dict[str, str], complaint: str) -> None:
     with pytest.raises(ConfigurationError, match=complaint):
-        load_environment(env, check_dsn=check_dsn)
+        load_environment(env, check_dsn=check_dsn, check_url=check_url)
 
 
 def test_a_budget_under_a_second_points_to_statement_timeout(tmp_path: Path) -> None:

@@ -2,11 +2,13 @@
 
 import asyncio
 import signal
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
+from typing import Never
 
-from watchdog.errors import ConfigurationError
+from watchdog.errors import ConfigurationError, LedgerError
 from watchdog.logs import Event, get_logger
+from watchdog.runtime.arming import Arming
 from watchdog.runtime.board import Board
 from watchdog.runtime.fleet import Fleet
 from watchdog.runtime.watch import Watch
@@ -14,6 +16,8 @@ from watchdog.settings.tree import Settings
 from watchdog.web.exposition import Exposition
 from watchdog.web.own import OwnState
 from watchdog.web.server import Listener, Shown, listen
+
+DAY = 86_400.0
 
 
 @dataclass(slots=True)
@@ -28,6 +32,8 @@ class Daemon:
     exposition: Exposition
     own: OwnState
     reload: Callable[[], Settings] | None
+    arming: Arming
+    prune: Callable[[], Awaitable[None]]
     interrupted: bool = False
 
     async def run(self, *, stop: asyncio.Event, listening: Callable[[str], None] | None = None) -> None:
@@ -50,25 +56,45 @@ class Daemon:
         log = get_logger()
         for warning in self.settings.warnings:
             log.warning(Event.CONFIGURATION_WARNING, detail=warning)
-        log.info(Event.LISTENING, address=listener.address, clusters=len(self.settings.clusters), mode="dry-run")
+        armed = () if self.arming.dry_run else self.settings.armed
+        mode = "enforce" if armed else "dry-run"
+        log.info(Event.LISTENING, address=listener.address, clusters=len(self.settings.clusters), mode=mode)
         if listening is not None:
             listening(listener.address)
-        lag = asyncio.create_task(self.own.measure_lag(), name="lag")
+        aside = [
+            asyncio.create_task(self.own.measure_lag(), name="lag"),
+            asyncio.create_task(self._prune(), name="prune"),
+        ]
         try:
             await self.fleet.run(self.watches(self.settings), stop=stop)
         finally:
-            lag.cancel()
+            for task in aside:
+                task.cancel()
+
+    async def _prune(self) -> Never:
+        """Drop what the ledger need not keep any longer: at the start, and once a day."""
+        while True:
+            try:
+                await self.prune()
+            except LedgerError as error:
+                get_logger().warning(Event.LEDGER_FAILED, detail=str(error))
+            await asyncio.sleep(DAY)
 
     def handle_signals(self, stop: asyncio.Event) -> None:
-        """Stop on SIGTERM and SIGINT, reload on SIGHUP."""
+        """Stop on SIGTERM and SIGINT, reload on SIGHUP, disarm on SIGUSR1."""
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGTERM, stop.set)
         loop.add_signal_handler(signal.SIGINT, self._interrupt, stop)
         loop.add_signal_handler(signal.SIGHUP, self.try_reload)
+        loop.add_signal_handler(signal.SIGUSR1, self._disarm)
 
     def _interrupt(self, stop: asyncio.Event) -> None:
         self.interrupted = True
         stop.set()
+
+    def _disarm(self) -> None:
+        self.arming.disarm()
+        get_logger().warning(Event.DISARMED, by="SIGUSR1", hint="stays disarmed until the next start")
 
     def try_reload(self) -> list[str]:
         """Swap in the configuration if it is good; otherwise go on with the one in force. Returns the problems."""
@@ -78,11 +104,12 @@ class Daemon:
             settings = self.reload()
         except Exception as error:  # noqa: BLE001  # whatever is wrong with it, the old one stays in force
             problems = list(error.problems) if isinstance(error, ConfigurationError) else [repr(error)]
-            self.own.reload_failed = True
+            self.own.reload_failed = self.arming.reload_failed = True
             get_logger().error(Event.RELOAD_FAILED, problems=problems)
             return problems
         restart = (settings.listen, settings.lifecycle) != (self.settings.listen, self.settings.lifecycle)
         self.settings = replace(settings, listen=self.settings.listen, lifecycle=self.settings.lifecycle)
+        self.arming.reload_failed = False
         self.settle(settings)
         self.fleet.replace(self.watches(settings))
         self.own.loaded(len(settings.clusters))

@@ -15,9 +15,9 @@ from watchdog.core.budgets import BudgetBook
 from watchdog.core.cases import Case
 from watchdog.core.evidence import Kind
 from watchdog.core.look import Look, Unread
-from watchdog.core.phrases import gravest_first, nothing_found, span, verdict_words
-from watchdog.core.policy import Verdict
+from watchdog.core.phrases import arming_words, gravest_first, nothing_found, span, verdict_words
 from watchdog.core.records import cluster_record
+from watchdog.core.verdicts import Verdict
 
 State = Look | Unread
 
@@ -27,8 +27,11 @@ STYLES = {Kind.ORPHAN: "bold red", Kind.DUPLICATE: "yellow", Kind.NEARING: "yell
 HOW_TO_JUDGE = "No budget to judge by: give --budget 15min, or budgets in a configuration file."
 
 
-def table(states: Sequence[State], *, book: BudgetBook, color: bool | None = None) -> str:
-    """The report for people, a section per cluster; `color` None: as the terminal can."""
+def table(states: Sequence[State], *, book: BudgetBook, arming: bool = False, color: bool | None = None) -> str:
+    """The report for people, a section per cluster.
+
+    `arming`: say whether each is armed, and if not, why; `color` None: as the terminal can.
+    """
     console = Console(
         file=io.StringIO(),
         width=max(WIDTH, min(shutil.get_terminal_size((WIDTH, 24)).columns, 120)),
@@ -40,13 +43,13 @@ def table(states: Sequence[State], *, book: BudgetBook, color: bool | None = Non
     )
     with console.capture() as captured:
         for state in states:
-            _section(console, state, book=book)
+            _section(console, state, book=book, arming=arming)
         if book.empty:
             console.print(HOW_TO_JUDGE)
     return "".join(f"{line.rstrip()}\n" for line in captured.get().splitlines())
 
 
-def markdown(states: Sequence[State], *, book: BudgetBook) -> str:
+def markdown(states: Sequence[State], *, book: BudgetBook, arming: bool = False) -> str:
     """The report as one Markdown table, and a list of what was not read or not judged."""
     columns = ("server", "finding", "role", "job", "window", "running for", "budget", "evidence", "blocks", "alike")
     head = [f"| {' | '.join((*columns, 'pid'))} |", f"|{'---|' * (len(columns) + 1)}"]
@@ -55,7 +58,7 @@ def markdown(states: Sequence[State], *, book: BudgetBook) -> str:
     for state in states:
         if isinstance(state, Look):
             lines += [f"| {' | '.join(_cell(each) for each in _row(state.server, v))} |" for v in gravest_first(state)]
-        notes += [f"- **{_cell(state.server)}**: {_cell(note)}" for note in _notes(state, book=book)]
+        notes += [f"- **{_cell(state.server)}**: {_cell(note)}" for note in _notes(state, book=book, arming=arming)]
     if book.empty:
         notes.append(f"- {HOW_TO_JUDGE}")
     return "\n".join([*(head if lines else []), *lines, "", *notes]).strip() + "\n"
@@ -67,7 +70,7 @@ def as_json(states: Sequence[State], *, book: BudgetBook, lines: bool) -> str:
     return json.dumps({"clusters": records}, indent=None if lines else 2) + "\n"
 
 
-def _section(console: Console, state: State, *, book: BudgetBook) -> None:
+def _section(console: Console, state: State, *, book: BudgetBook, arming: bool) -> None:
     console.print(Text.assemble((state.server, "bold"), f"  {_headline(state)}"))
     if isinstance(state, Look):
         verdicts = gravest_first(state)
@@ -76,7 +79,7 @@ def _section(console: Console, state: State, *, book: BudgetBook) -> None:
         unjudged = _longest_unjudged(state) if book.empty else []
         if unjudged:
             console.print(_not_judged(unjudged))
-    for note in _notes(state, book=book):
+    for note in _notes(state, book=book, arming=arming):
         console.print(Text(f"  {note}", style="" if note.startswith("Nothing found") else "bold"))
     console.print()
 
@@ -91,11 +94,12 @@ def _headline(state: State) -> str:
     return f"PostgreSQL {state.census.version}{standby}: {counts}, at {state.snapshot.at:%H:%M:%S} UTC"
 
 
-def _notes(state: State, *, book: BudgetBook) -> list[str]:
+def _notes(state: State, *, book: BudgetBook, arming: bool) -> list[str]:
     """What must be said so that silence is not read as health."""
     if isinstance(state, Unread):
         return [f"Not read ({str(state.reason).replace('_', ' ')}): {state.detail}"]
-    notes = []
+    armed, *reasons = arming_words(state)
+    notes = [f"{armed} {'; '.join(reasons)}".strip()] if arming else []
     counts = state.judgement.unjudged
     if not state.complete:
         hidden = f"{counts['insufficient_privilege']} sessions are hidden from our role"

@@ -119,10 +119,11 @@ async def _state(cycle: Cycle) -> State:
 
 
 def _written(states: Sequence[State], *, settings: Settings, form: Output, again: bool) -> str:
+    arming = settings.source != wiring.COMMAND_LINE
     match form:
         case Output.TABLE:
-            return render.table(states, book=settings.book)
+            return render.table(states, book=settings.book, arming=arming)
         case Output.MARKDOWN:
-            return render.markdown(states, book=settings.book)
+            return render.markdown(states, book=settings.book, arming=arming)
         case Output.JSON:
             return render.as_json(states, book=settings.book, lines=again)

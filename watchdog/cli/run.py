@@ -8,7 +8,7 @@ import typer
 from watchdog.cli import wiring
 from watchdog.cli.exits import Exit
 from watchdog.cli.options import Config, DryRun, Listen, LogFormat, LogLevel
-from watchdog.logs import Format, Level, configure_logs
+from watchdog.logs import Format, Level, configure_logs, say_line
 
 
 def run(
@@ -21,13 +21,16 @@ def run(
     """Watch every configured cluster and export what is found, until SIGTERM.
 
     Without a file, PGWATCHDOG_DSN (or PGWATCHDOG_DSN_FILE), PGWATCHDOG_PASSWORD_FILE and PGWATCHDOG_BUDGET describe
-    one cluster. SIGHUP reloads the file; a bad one is refused and the old one stays in force.
+    one cluster. SIGHUP reloads the file; a bad one is refused and the old one stays in force, disarmed. SIGUSR1 disarms
+    until the next start. Each act is one line of JSON on standard output.
     """
-    del dry_run  # this version has no other mode; the flag is taken so that it can already stand in a unit file
     stderr = configure_logs(form=log_format, level=log_level)
     settings = wiring.with_listen(wiring.load_settings(config, env=os.environ), listen)
     daemon = wiring.daemon(
-        settings, reload=lambda: wiring.with_listen(wiring.load_settings(config, env=os.environ), listen)
+        settings,
+        reload=lambda: wiring.with_listen(wiring.load_settings(config, env=os.environ), listen),
+        dry_run=dry_run,
+        say=say_line,
     )
 
     daemon.own.lost_lines = lambda: stderr.lost

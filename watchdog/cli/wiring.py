@@ -2,19 +2,23 @@
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
-from datetime import timedelta
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from watchdog.cli.daemon import Daemon
 from watchdog.core.budgets import DEFAULT_GRACE, BudgetBook
 from watchdog.core.judge import Bench
-from watchdog.core.policy import OVER_BUDGET_RULE
 from watchdog.core.protected import PROVIDER_ROLES
+from watchdog.core.verdicts import Action
 from watchdog.errors import UsageError
+from watchdog.ledger.store import Store, check_url
+from watchdog.ledger.writer import Writer
 from watchdog.postgres.dsn import check_dsn, target_of
 from watchdog.postgres.password import Password
 from watchdog.postgres.source import PostgresSource
+from watchdog.runtime.actor import Actor, Onlooker
+from watchdog.runtime.arming import Arming
 from watchdog.runtime.board import Board
 from watchdog.runtime.cycle import Cycle
 from watchdog.runtime.fleet import Fleet
@@ -28,7 +32,9 @@ from watchdog.web.exposition import Exposition
 from watchdog.web.labels import Bound, Bounds
 from watchdog.web.own import OwnState
 
-RULES = (OVER_BUDGET_RULE,)
+COMMAND_LINE = "command line"
+"""The source of settings that come from no configuration: then nothing is said about arming."""
+
 IDLE_INTERVALS = 3
 """Intervals of silence after which the server may end our session: a vanished watchdog leaves nothing behind."""
 
@@ -41,8 +47,8 @@ def load_settings(config: Path | None, *, env: Mapping[str, str]) -> Settings:
 
     """
     if config is None:
-        return load.load_environment(env, check_dsn=check_dsn)
-    return load.load_file(config, env=env, check_dsn=check_dsn)
+        return load.load_environment(env, check_dsn=check_dsn, check_url=check_url)
+    return load.load_file(config, env=env, check_dsn=check_dsn, check_url=check_url)
 
 
 def settings_for(
@@ -65,7 +71,7 @@ def settings_for(
     poll = schema.Poll()
     labels = schema.Labels()
     return Settings(
-        source="command line",
+        source=COMMAND_LINE,
         interval=poll.interval,
         census_interval=poll.census_interval,
         timeout=poll.timeout,
@@ -81,28 +87,88 @@ def settings_for(
 
 
 def cycles(settings: Settings, *, pause: timedelta = timedelta(0)) -> list[Cycle]:
-    """One cycle per cluster, none of them connected yet; `pause` is how long its sessions will be silent."""
-    return [_cycle(cluster, settings=settings, pause=pause) for cluster in settings.clusters]
+    """One cycle per cluster that only looks, none connected yet; `pause` is how long its sessions will be silent."""
+    arming = arming_of(settings, dry_run=False)
+    return [_looking(cluster, settings=settings, arming=arming, pause=pause) for cluster in settings.clusters]
 
 
-def daemon(settings: Settings, *, reload: Callable[[], Settings] | None, sinks: Iterable[Sink] = ()) -> Daemon:
-    """The daemon over all clusters of `settings`; `sinks` are told of every look as well."""
+def arming_of(settings: Settings, *, dry_run: bool) -> Arming:
+    """What the configuration arms, and what may take that away; `dry_run` is the flag of the command line."""
+    return Arming(
+        policy_enforces=settings.enforces,
+        has_rule=any(rule.action is Action.CANCEL for rule in settings.policy.rules),
+        dry_run=dry_run,
+        disarm_file=settings.disarm_file,
+    )
+
+
+def daemon(
+    settings: Settings,
+    *,
+    reload: Callable[[], Settings] | None,
+    sinks: Iterable[Sink] = (),
+    dry_run: bool = False,
+    say: Callable[[str], None] = lambda _: None,
+) -> Daemon:
+    """The daemon over all clusters of `settings`.
+
+    `sinks` are told of every look as well; `say` gets one line of JSON for each act; `dry_run` is the command line's.
+    """
     own = OwnState(len(settings.clusters))
-    exposition = Exposition(settings.book, RULES, _bounds(settings.labels), own.values)
-    board = Board([Journal(), exposition, *sinks])
+    exposition = Exposition(settings.book, settings.policy.rules, _bounds(settings.labels), own.values)
+    board = Board([Journal(say), exposition, *sinks])
+    arming = arming_of(settings, dry_run=dry_run)
+    ledgers = _Ledgers()
 
     def watches(current: Settings) -> list[Watch]:
-        return [_watch(cycle, settings=current, board=board) for cycle in cycles(current)]
+        ledger = ledgers.of(current)
+        return [
+            _watch(_acting(cluster, settings=current, arming=arming, ledger=ledger), settings=current, board=board)
+            for cluster in current.clusters
+        ]
 
     def settle(current: Settings) -> None:
+        arming.adopt(arming_of(current, dry_run=dry_run))
         servers = [cluster.name for cluster in current.clusters]
         board.list_servers(servers)
-        exposition.settle(current.book, rules=RULES, bounds=_bounds(current.labels), servers=servers)
+        exposition.settle(current.book, rules=current.policy.rules, bounds=_bounds(current.labels), servers=servers)
 
-    return Daemon(settings, settle, watches, board, Fleet(), exposition, own, reload)
+    return Daemon(settings, settle, watches, board, Fleet(), exposition, own, reload, arming, ledgers.prune)
 
 
-def _cycle(cluster: ClusterSettings, *, settings: Settings, pause: timedelta) -> Cycle:
+@dataclass(slots=True)
+class _Ledgers:
+    """The one ledger of a daemon: kept over a reload as long as its URL stays."""
+
+    writer: Writer | None = None
+    keep: timedelta = timedelta(0)
+
+    def of(self, settings: Settings) -> Writer | None:
+        self.keep = settings.ledger_keep
+        if settings.ledger_url is None:
+            self.writer = None
+        elif self.writer is None or self.writer.store.url != settings.ledger_url:
+            self.writer = Writer(Store(settings.ledger_url), settings.timeout.total_seconds())
+        return self.writer
+
+    async def prune(self) -> None:
+        if self.writer is not None:
+            await self.writer.prune(datetime.now(UTC) - self.keep)
+
+
+def _acting(cluster: ClusterSettings, *, settings: Settings, arming: Arming, ledger: Writer | None) -> Cycle:
+    source, bench = _source(cluster, settings=settings, pause=timedelta(0))
+    actor = Actor(cluster.name, source, arming, settings.policy, cluster.enforces, ledger)
+    return Cycle(cluster.name, source, bench, actor, settings.policy)
+
+
+def _looking(cluster: ClusterSettings, *, settings: Settings, arming: Arming, pause: timedelta) -> Cycle:
+    source, bench = _source(cluster, settings=settings, pause=pause)
+    onlooker = Onlooker(source, arming, cluster.enforces, has_ledger=settings.ledger_url is not None)
+    return Cycle(cluster.name, source, bench, onlooker, settings.policy)
+
+
+def _source(cluster: ClusterSettings, *, settings: Settings, pause: timedelta) -> tuple[PostgresSource, Bench]:
     interval = interval_in_force(settings.interval, book=settings.book)
     silence = max(interval, pause)
     source = PostgresSource(
@@ -111,8 +177,9 @@ def _cycle(cluster: ClusterSettings, *, settings: Settings, pause: timedelta) ->
         timeout=settings.timeout.total_seconds(),
         idle_limit=(IDLE_INTERVALS * silence).total_seconds() + settings.timeout.total_seconds(),
         env=os.environ,
+        lease_database=cluster.lease_database,
     )
-    return Cycle(cluster.name, source, Bench(settings.book, interval, cluster.pooled_roles), RULES)
+    return source, Bench(settings.book, interval, cluster.pooled_roles)
 
 
 def _watch(cycle: Cycle, *, settings: Settings, board: Board) -> Watch:

@@ -56,6 +56,7 @@ class Backend:
     changed: Moment | None
     has_xid: bool
     query_id: int | None
+    role_oid: int | None = None
 
     @property
     def doing(self) -> Doing:

@@ -11,7 +11,10 @@ from watchdog.core.activity import UNKNOWN
 
 @dataclass(frozen=True, slots=True)
 class Census:
-    """The facts of one census. `hidden` and `tracking_off` count sessions that no poll can judge."""
+    """The facts of one census. `hidden` and `tracking_off` count sessions that no poll can judge.
+
+    `may_cancel_all`: our role has pg_signal_backend; `may_cancel` are roles whose queries membership lets us cancel.
+    """
 
     server_version: int
     sees_all: bool
@@ -24,11 +27,22 @@ class Census:
     tracking_off: int
     connections_used: int
     connections_max: int
+    may_cancel_all: bool = False
+    may_cancel: frozenset[str] = frozenset()
 
     @property
     def version(self) -> str:
         """The server's version as people write it: `18.6` for 180006."""
         return f"{self.server_version // 10000}.{self.server_version % 10000}"
+
+    @property
+    def may_cancel_any(self) -> bool:
+        """True where our role may cancel somebody's queries at all."""
+        return self.may_cancel_all or bool(self.may_cancel)
+
+    def may_cancel_of(self, role: str) -> bool:
+        """True where our role may cancel queries of `role`, superusers aside."""
+        return self.may_cancel_all or role in self.may_cancel
 
     def role(self, oid: int | None) -> str:
         """The role's name, or `unknown` for NULL and for a role younger than this census."""

@@ -42,7 +42,8 @@ class Finding:
     """One thing found about one backend.
 
     `running` is the age by `clock` (for holding: the age of the transaction). `blocks` and `alike` are None
-    where they were not asked or cannot be known, never 0 for want of an answer.
+    where they were not asked or cannot be known, never 0 for want of an answer. `bound`: the configuration binds the
+    job to this role, so that its name may be believed.
     """
 
     kind: Kind
@@ -54,6 +55,7 @@ class Finding:
     budget: Budget | None
     evidence: tuple[Evidence, ...] = ()
     talking: bool = False
+    bound: bool = False
     blocks: int | None = None
     alike: int | None = None
 

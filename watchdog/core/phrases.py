@@ -4,7 +4,8 @@ from datetime import timedelta
 
 from watchdog.core.evidence import Kind
 from watchdog.core.look import Look
-from watchdog.core.policy import Verdict
+from watchdog.core.standing import EXPLAINED
+from watchdog.core.verdicts import Action, Hand, Verdict
 
 _TENTHS_BELOW = 10
 _UNITS = (("d", 86_400, 3_600, "h"), ("h", 3_600, 60, "m"), ("m", 60, 1, "s"))
@@ -48,4 +49,26 @@ def verdict_words(verdict: Verdict) -> str:
         return "shown only"
     if verdict.withheld is not None:
         return f"left alone: {verdict.withheld.replace('_', ' ')}"
-    return f"would {verdict.action} (dry run)"
+    if verdict.action is Action.OBSERVE:
+        return f"shown only, by rule {verdict.rule}"
+    if verdict.hand is Hand.REHEARSE:
+        return f"would {verdict.action} (dry run)"
+    return f"{verdict.action} sent" if verdict.carried_out else f"{verdict.action} now"
+
+
+def lease_holder(look: Look) -> str | None:
+    """Who holds the lease, where that is known and it is not us."""
+    lease = look.lease
+    if lease.leads or lease.holder_pid is None:
+        return None
+    return f"{look.census.role(lease.holder_role)}, pid {lease.holder_pid}"
+
+
+def arming_words(look: Look) -> list[str]:
+    """Whether the cluster is armed, in one sentence, and every reason why not."""
+    if not look.disarmed:
+        return ["Armed: what policy decides is done."]
+    kind = "Dry run: nothing is signalled" if look.standing.rehearses else "Not armed: nothing is signalled"
+    reasons = [EXPLAINED[each] for each in look.disarmed]
+    holder = lease_holder(look)
+    return [f"{kind}.", *reasons, *([f"the lease is held by {holder}"] if holder else [])]

@@ -1,144 +1,255 @@
-"""Policy: what is made of a finding, an action or the reason why it is withheld.
+"""Policy: what is made of a finding, an action or the first reason why it is withheld.
 
-`decide` picks the hand by a word and the cycle looks the hand up: dry run is a rule's hand, not a branch in the
-path. The first "no" is recorded as the reason.
+`decide` picks the hand by a word and the cycle looks the hand up: dry run is not a branch in the path. Everything that
+one look leaves to the next is in `PolicyMemory`, which is handed in and handed back.
 """
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from enum import StrEnum
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 
-from watchdog.core.activity import Clock, Doing, Run
-from watchdog.core.census import Census
+from watchdog.core.activity import Doing, Run
+from watchdog.core.acts import Tried
+from watchdog.core.cases import Case
+from watchdog.core.copies import copy_key
 from watchdog.core.evidence import Evidence, Finding, Kind
-from watchdog.core.protected import BACKUP_APPLICATIONS, PROVIDER_ROLES
+from watchdog.core.judge import Judgement
+from watchdog.core.limits import Bucket, Limits
+from watchdog.core.memory import PolicyMemory
+from watchdog.core.protections import Protect, Scene, protection, row_protection
+from watchdog.core.rules import OVER_BUDGET_RULE, Rule, speaks
+from watchdog.core.standing import Standing
+from watchdog.core.verdicts import Action, Decisions, Hand, Verdict, Withheld
 
-
-class Hand(StrEnum):
-    """By whom a verdict is carried out."""
-
-    SIGNAL = "signal"
-    REHEARSE = "rehearse"
-    NONE = "none"
-
-
-class Action(StrEnum):
-    """What a rule asks for."""
-
-    CANCEL = "cancel"
-    OBSERVE = "observe"
+WARM_UP_INTERVALS = 2
+"""How long a new actor only watches."""
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
-    """One rule: which findings it speaks about, on what evidence, and what it asks for."""
+class Policy:
+    """What the configuration says about acting."""
 
-    name: str
-    kind: Kind
-    evidence: frozenset[Evidence]
-    action: Action
-    hand: Hand
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What policy makes of one finding. `withheld` is the reason why an action is not carried out."""
-
-    finding: Finding
-    hand: Hand
-    action: Action
-    rule: str | None = None
-    withheld: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class PolicyMemory:
-    """The runs that a rule has already dealt with, by the word that was said: each is counted once."""
-
-    said: frozenset[tuple[Run, str, str]] = frozenset()
-
-
-@dataclass(frozen=True, slots=True)
-class Decisions:
-    """The verdicts of one look; `news` are those that are said about their run for the first time."""
-
-    verdicts: tuple[Verdict, ...] = ()
-    news: tuple[Verdict, ...] = ()
-
-
-OVER_BUDGET_RULE = Rule(
-    name="over-budget",
-    kind=Kind.ORPHAN,
-    evidence=frozenset({Evidence.OVER_BUDGET}),
-    action=Action.CANCEL,
-    hand=Hand.REHEARSE,
-)
-"""The one built-in rule: what would be cancelled if somebody armed it."""
+    rules: tuple[Rule, ...] = (OVER_BUDGET_RULE,)
+    limits: Limits = field(default_factory=Limits)
+    protect: Protect = field(default_factory=Protect)
 
 
 def decide(
-    findings: Iterable[Finding],
+    judgement: Judgement,
     *,
-    rules: tuple[Rule, ...],
-    census: Census,
+    at: datetime,
+    policy: Policy,
+    standing: Standing,
+    scene: Scene,
     memory: PolicyMemory,
-    present: frozenset[Run],
+    interval: timedelta,
 ) -> tuple[Decisions, PolicyMemory]:
-    """One verdict per finding: the first rule that speaks about it, unless a protection withholds it.
-
-    `present` are the runs that may still be there: what was said about them is not news again, also when they
-    were no finding in between.
-    """
-    verdicts = tuple(_verdict(each, rules=rules, census=census) for each in findings)
+    """One verdict per finding: the first rule that speaks about it, unless something withholds it."""
+    memory = _begun(memory, policy=policy, standing=standing, at=at)
+    found = {(each.run, each.kind): memory.found.get((each.run, each.kind), at) for each in judgement.findings}
+    memory = replace(memory, found=found)
+    turn = _Turn(judgement, at, policy, standing, scene, memory, interval)
+    verdicts = tuple(turn.verdict(each) for each in judgement.findings)
     said = {_word(each): each for each in verdicts if each.rule is not None}
-    news = tuple(verdict for word, verdict in said.items() if word not in memory.said)
-    kept = {word for word in memory.said if word[0] in present}
-    return Decisions(verdicts, news), PolicyMemory(frozenset({*said, *kept}))
+    decisions = Decisions(
+        verdicts,
+        news=tuple(verdict for word, verdict in said.items() if word not in memory.said),
+        due=tuple(turn.due),
+        waits=tuple(sorted(turn.waits)),
+        warming_up=turn.warm_up > timedelta(0),
+        stopped=turn.stopped,
+    )
+    return decisions, replace(memory, said=memory.said | said.keys(), buckets=turn.buckets)
 
 
-def protection(finding: Finding, *, census: Census) -> str | None:
-    """The first reason why a finding's backend may not be touched, or None. Each reason is one row."""
-    return next((reason for reason, holds in PROTECTIONS if holds(finding, census)), None)
+def wanted_commands(judgement: Judgement, *, policy: Policy, scene: Scene) -> list[Finding]:
+    """The findings that only the first word of their command could still protect."""
+    return [
+        finding
+        for finding in judgement.findings
+        if policy.protect.maintenance
+        and (rule := _rule_for(finding, policy.rules)[0]) is not None
+        and rule.action is Action.CANCEL
+        and row_protection(finding, rule=rule, scene=scene) is None
+    ]
 
 
-def _verdict(finding: Finding, *, rules: tuple[Rule, ...], census: Census) -> Verdict:
-    for rule in rules:
-        if rule.kind is finding.kind and rule.evidence & set(finding.evidence):
-            withheld = protection(finding, census=census)
-            return Verdict(finding, rule.hand if withheld is None else Hand.NONE, rule.action, rule.name, withheld)
-    return Verdict(finding, Hand.NONE, Action.OBSERVE)
+def _begun(memory: PolicyMemory, *, policy: Policy, standing: Standing, at: datetime) -> PolicyMemory:
+    """A new actor begins with empty buckets; one that goes on has gained a little."""
+    per_minute = policy.limits.per_minute
+    if memory.actor == standing.actor and memory.since is not None:
+        filled = {name: each.filled(at, per_minute=per_minute) for name, each in memory.buckets.items()}
+        return replace(memory, buckets={rule.name: filled.get(rule.name, Bucket(0.0, at)) for rule in policy.rules})
+    return replace(
+        memory,
+        actor=standing.actor,
+        since=at,
+        buckets={rule.name: Bucket(0.0, at) for rule in policy.rules},
+    )
+
+
+def _rule_for(finding: Finding, rules: Iterable[Rule]) -> tuple[Rule | None, tuple[str, ...]]:
+    speaking = [rule for rule in rules if speaks(rule, finding)]
+    return (speaking[0], tuple(rule.name for rule in speaking[1:])) if speaking else (None, ())
+
+
+def _awaits_effect(each: Tried) -> bool:
+    return each.hand is Hand.SIGNAL and not each.again and each.final is None
 
 
 def _word(verdict: Verdict) -> tuple[Run, str, str]:
     return verdict.finding.run, verdict.rule or "", verdict.withheld or ""
 
 
-def _is_backup(finding: Finding, _: Census) -> bool:
-    name = finding.backend.application_name.lower()
-    return any(name == tool or name.startswith((f"{tool} ", f"{tool}/", f"{tool}[")) for tool in BACKUP_APPLICATIONS)
+@dataclass(slots=True)
+class _Turn:
+    """One pass over the findings: what has been spent so far counts for those that follow."""
 
+    judgement: Judgement
+    at: datetime
+    policy: Policy
+    standing: Standing
+    scene: Scene
+    memory: PolicyMemory
+    interval: timedelta
+    buckets: dict[str, Bucket] = field(init=False)
+    due: list[Verdict] = field(default_factory=list)
+    waits: list[timedelta] = field(default_factory=list)
+    taken: set[Run] = field(default_factory=set)
+    cases: dict[Run, Case] = field(init=False)
+    groups: dict[Run, Sequence[Case]] = field(init=False)
 
-def _is_writer(finding: Finding, _: Census) -> bool:
-    backend = finding.backend
-    statement = backend.start(Clock.STATEMENT)
-    committed_inside = (
-        backend.doing is Doing.RUNNING
-        and statement is not None
-        and backend.transaction is not None
-        and backend.transaction.at > statement.at
-    )
-    return backend.has_xid or committed_inside
+    def __post_init__(self) -> None:
+        """Begin with what is left."""
+        self.buckets = dict(self.memory.buckets)
+        self.cases = {case.run: case for case in self.judgement.cases}
+        self.groups = {case.run: group for group in self.judgement.copies.values() for case in group}
 
+    @property
+    def warm_up(self) -> timedelta:
+        """How much longer a new actor only watches."""
+        if self.standing.at_once or self.memory.since is None:
+            return timedelta(0)
+        return self.memory.since + WARM_UP_INTERVALS * self.interval - self.at
 
-Protection = Callable[[Finding, Census], bool]
+    @property
+    def stopped(self) -> bool:
+        """True while the breaker is open."""
+        return self._until_breaker_closes() > timedelta(0)
 
-PROTECTIONS: tuple[tuple[str, Protection], ...] = (
-    ("superuser", lambda finding, census: finding.backend.role in census.superusers),
-    ("provider", lambda finding, _: finding.backend.role in PROVIDER_ROLES),
-    ("hidden", lambda finding, census: finding.backend.role in census.hidden_roles),
-    ("backup", _is_backup),
-    ("sync_rep", lambda finding, _: finding.backend.wait_event == "SyncRep"),
-    ("waits_for_client", lambda finding, _: finding.backend.doing is not Doing.RUNNING),
-    ("client_talking", lambda finding, _: finding.talking),
-    ("writer", _is_writer),
-)
+    def verdict(self, finding: Finding) -> Verdict:
+        rule, passed_over = _rule_for(finding, self.policy.rules)
+        if rule is None:
+            return Verdict(finding, Hand.NONE, Action.OBSERVE)
+        if rule.action is Action.OBSERVE:
+            return Verdict(finding, Hand.NONE, Action.OBSERVE, rule.name, passed_over=passed_over)
+        hand = Hand.REHEARSE if self.standing.rehearses else Hand.SIGNAL
+        verdict = Verdict(finding, hand, rule.action, rule.name, passed_over=passed_over)
+        withheld = self._first_no(finding, rule)
+        if withheld is not None:
+            return replace(verdict, hand=Hand.NONE, withheld=withheld)
+        if self._is_under_way(finding.run):
+            return replace(verdict, carried_out=True)
+        withheld = self._limited(rule)
+        if withheld is not None:
+            return replace(verdict, hand=Hand.NONE, withheld=withheld)
+        self._spend(finding, rule)
+        self.due.append(verdict)
+        return verdict
+
+    def _first_no(self, finding: Finding, rule: Rule) -> Withheld | None:
+        """The first reason that lies in the finding, its history, or in us."""
+        return (
+            protection(finding, rule=rule, scene=self.scene)
+            or self._copies(finding)
+            or self._patience(finding, rule)
+            or self._history(finding)
+            or (None if self._is_under_way(finding.run) else self._in_us(finding))
+        )
+
+    def _in_us(self, finding: Finding) -> Withheld | None:
+        """What we may not do, whatever the finding is."""
+        if self.standing.withheld is not None or self.standing.rehearses:
+            return self.standing.withheld
+        may = self.scene.census.may_cancel_of(finding.backend.role)
+        return None if may else Withheld.NOT_PERMITTED
+
+    def _copies(self, finding: Finding) -> Withheld | None:
+        """The last copy within its budget is never taken for being a duplicate."""
+        if finding.kind is not Kind.DUPLICATE:
+            return None
+        group = self.groups.get(finding.run, ())
+        within = {case.run for case in group if case.budget is None or case.age < case.budget.crossing}
+        left = within - self.taken - set(self.memory.acts)
+        return Withheld.LAST_COPY if finding.run in within and not left - {finding.run} else None
+
+    def _patience(self, finding: Finding, rule: Rule) -> Withheld | None:
+        budget = finding.budget
+        if finding.kind is Kind.ORPHAN and Evidence.OVER_BUDGET in finding.evidence and budget is not None:
+            waited = finding.running - budget.crossing
+        else:
+            waited = self.at - self.memory.found[finding.run, finding.kind]
+        if waited >= rule.after:
+            return None
+        self.waits.append(rule.after - waited)
+        return Withheld.PATIENCE
+
+    def _history(self, finding: Finding) -> Withheld | None:
+        before = self.memory.acts.get(finding.run)
+        if before is not None and before.final is not None:
+            return before.final
+        transaction = finding.backend.transaction
+        if transaction is not None:
+            key = (finding.backend.pid, finding.backend.started, transaction.at)
+            if key in self.memory.shut:
+                return Withheld.TRANSACTION_TRIED
+        return Withheld.RESTING if self._is_resting(finding) else None
+
+    def _is_resting(self, finding: Finding) -> bool:
+        case = self.cases.get(finding.run)
+        key = None if case is None else copy_key(case)
+        until = None if key is None else self.memory.resting.get(key)
+        return until is not None and until > self.at
+
+    def _is_under_way(self, run: Run) -> bool:
+        before = self.memory.acts.get(run)
+        return run in self.taken or (before is not None and not before.again and before.final is None)
+
+    def _limited(self, rule: Rule) -> Withheld | None:
+        """The first limit that is reached; a single look knows none."""
+        if self.standing.at_once:
+            return None
+        limits = self.policy.limits
+        waits = (
+            (Withheld.WARMING_UP, self.warm_up),
+            (Withheld.BREAKER, self._until_breaker_closes()),
+            (Withheld.SHARE, self.interval if self._share_is_taken() else timedelta(0)),
+            (Withheld.PAUSE, self._until_pause_ends()),
+            (Withheld.LIMIT, self.buckets[rule.name].until_token(per_minute=limits.per_minute)),
+        )
+        for reason, wait in waits:
+            if wait > timedelta(0):
+                self.waits.append(wait)
+                return reason
+        return None
+
+    def _until_breaker_closes(self) -> timedelta:
+        stopped_at = self.memory.stopped_at
+        return timedelta(0) if stopped_at is None else stopped_at + self.policy.limits.stop_for - self.at
+
+    def _share_is_taken(self) -> bool:
+        running = sum(case.doing is Doing.RUNNING for case in self.judgement.cases)
+        under_way = sum(_awaits_effect(each) for each in self.memory.acts.values())
+        return under_way + len(self.due) >= self.policy.limits.at_once(running)
+
+    def _until_pause_ends(self) -> timedelta:
+        pause = self.policy.limits.pause
+        if self.due:
+            return pause
+        last = self.memory.last_act
+        return timedelta(0) if last is None else last + pause - self.at
+
+    def _spend(self, finding: Finding, rule: Rule) -> None:
+        bucket = self.buckets[rule.name]
+        self.buckets[rule.name] = Bucket(bucket.tokens - 1.0, bucket.at)
+        self.taken.add(finding.run)

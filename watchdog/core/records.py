@@ -5,8 +5,9 @@ Seconds are floats, instants UTC in ISO 8601, and what is unknown is None.
 
 from datetime import UTC, datetime, timedelta
 
+from watchdog.core.acts import Done
 from watchdog.core.look import Look, Unread
-from watchdog.core.policy import Verdict
+from watchdog.core.verdicts import Verdict
 
 Record = dict[str, object]
 
@@ -27,6 +28,8 @@ def cluster_record(state: Look | Unread | None, *, server: str, judges: bool) ->
             "at": _instant(state.snapshot.at),
             "version": state.census.version,
             "unjudged": dict(state.judgement.unjudged),
+            "armed": not state.disarmed,
+            "disarmed": [str(each) for each in state.disarmed],
             "findings": [finding_record(verdict, server=server) for verdict in state.decisions.verdicts],
         }
     return {
@@ -39,6 +42,8 @@ def cluster_record(state: Look | Unread | None, *, server: str, judges: bool) ->
         "at": None,
         "version": None,
         "unjudged": None,
+        "armed": False,
+        "disarmed": [],
         "findings": [],
     }
 
@@ -80,6 +85,27 @@ def verdict_record(verdict: Verdict) -> Record:
         "action": str(verdict.action),
         "rule": verdict.rule,
         "withheld": verdict.withheld,
+        "carried_out": verdict.carried_out,
+        "passed_over": list(verdict.passed_over),
+    }
+
+
+def act_record(done: Done) -> Record:
+    """One act: what was done to whom, on what grounds, and what the server answered. What came of it is told later."""
+    act = done.act
+    record = finding_record(act.verdict, server=act.server)
+    del record["verdict"]
+    return {
+        "act": act.id,
+        "at": _instant(act.at),
+        "hand": str(act.verdict.hand),
+        "rule": act.verdict.rule,
+        "attempt": act.attempt,
+        "result": str(done.result),
+        "withheld": done.withheld,
+        "detail": done.detail or None,
+        "lag_seconds": _seconds(done.lag),
+        **record,
     }
 
 

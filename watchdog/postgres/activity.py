@@ -69,6 +69,7 @@ def _backend(row: _Columns, *, pid: int, started: datetime, census: Census) -> B
         changed=_moment(row.changed, row.changed_age),
         has_xid=row.has_xid,
         query_id=row.query_id,
+        role_oid=row.role,
     )
 
 

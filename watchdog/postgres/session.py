@@ -12,7 +12,7 @@ import os
 import socket
 from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, cast
 
 import psycopg
 from psycopg.abc import Buffer
@@ -49,21 +49,25 @@ class Session:
     connection: Connection
     timeout: float
     own_role: int
+    own_pid: int
     behind_pooler: bool
+    holds_lease: bool = False
 
     @property
     def server_version(self) -> int:
         """As the server counts: 180006 for 18.6."""
         return self.connection.info.server_version
 
-    async def rows(self, name: str, parameters: Parameters = ()) -> list[Row]:
-        """The rows of a statement from `sql/`.
+    async def rows(self, name: str, parameters: Parameters = (), *, comment: str = "") -> list[Row]:
+        """The rows of a statement from `sql/`; `comment` goes before it, for the server's log.
 
         Raises:
             ReadError: refused, timed out or lost; after the last two the session is closed.
 
         """
-        return await _bounded(self.connection, _execute(self.connection, name, parameters), timeout=self.timeout)
+        return await _bounded(
+            self.connection, _execute(self.connection, name, parameters, comment=comment), timeout=self.timeout
+        )
 
     def drop(self) -> None:
         """Close without waiting for the server: with a farewell where no statement is under way, else cut."""
@@ -92,7 +96,8 @@ async def open_session(connect: Connect, *, timeout: float, idle_limit: float) -
     except BaseException:
         _drop(connection)
         raise
-    return Session(connection, timeout, role if isinstance(role, int) else 0, behind_pooler)
+    own_role, own_pid = cast("tuple[int | None, int]", (role, pid))
+    return Session(connection, timeout, own_role or 0, own_pid, behind_pooler)
 
 
 def _settings(*, timeout: float, idle_limit: float) -> tuple[str, str]:
@@ -100,9 +105,13 @@ def _settings(*, timeout: float, idle_limit: float) -> tuple[str, str]:
     return f"{max(1, int(timeout * 900))}", f"{int(idle_limit * 1000)}"
 
 
-async def _execute(connection: Connection, name: str, parameters: Parameters) -> list[Row]:
+async def _execute(connection: Connection, name: str, parameters: Parameters, *, comment: str = "") -> list[Row]:
+    text = statement(name)
     async with connection.cursor(binary=True) as cursor:
-        await cursor.execute(statement(name), parameters)
+        if comment:  # a text of its own each time: not worth a prepared statement
+            await cursor.execute(f"/* {comment} */ ".encode() + text, parameters, prepare=False)
+        else:
+            await cursor.execute(text, parameters)
         return await cursor.fetchall()
 
 

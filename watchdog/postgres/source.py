@@ -3,21 +3,31 @@
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import cast
 
 from watchdog.core.activity import Snapshot
+from watchdog.core.acts import Aim, Result
 from watchdog.core.census import Census
+from watchdog.core.commands import Commands
 from watchdog.core.neighbours import Blocking
+from watchdog.core.standing import Lease
+from watchdog.core.verdicts import Withheld
 from watchdog.postgres.activity import snapshot_of, strangers
+from watchdog.postgres.cancel import cancel
 from watchdog.postgres.census import take_census
+from watchdog.postgres.commands import read_commands
 from watchdog.postgres.dial import Dialer
 from watchdog.postgres.dsn import parameters_of
+from watchdog.postgres.lease import read_lease, take_lease
 from watchdog.postgres.password import Password
 from watchdog.postgres.session import Connection, Session, open_session
 
 FULL_READ_FROM = 70
 """Running rows from which one pass over all slots is cheaper than one pass each (measured on 18)."""
+
+LEASE_DATABASE = "postgres"
+"""Where the lease lives unless the configuration says otherwise: an advisory lock is one database's own."""
 
 MOST_WAITERS = 250
 """The lock manager is held while it is asked who blocks whom; beyond this many it stays unknown."""
@@ -35,6 +45,7 @@ class PostgresSource:
     timeout: float
     idle_limit: float
     env: Mapping[str, str]
+    lease_database: str = LEASE_DATABASE
     _dialer: Dialer = field(init=False)
     _session: Session | None = None
     _census: Census | None = None
@@ -60,7 +71,14 @@ class PostgresSource:
     @property
     def identity(self) -> tuple[object, ...]:
         """What it reads and how; the password's own value is no part of it, it is read at every connect."""
-        return (self.dsn, self.password.file, self.password.command, self.timeout, self.idle_limit)
+        return (
+            self.dsn,
+            self.password.file,
+            self.password.command,
+            self.timeout,
+            self.idle_limit,
+            self.lease_database,
+        )
 
     async def census(self) -> Census:
         """Take a census and remember it for the names in later snapshots.
@@ -108,6 +126,54 @@ class PostgresSource:
         session = await self._open()
         rows = cast("list[tuple[int, list[int]]]", await session.rows("blocking", (list(waiters),)))
         return Blocking({pid: frozenset(blockers) for pid, blockers in rows})
+
+    async def alive(self, pids: Sequence[int]) -> frozenset[tuple[int, datetime]]:
+        """Which of the sessions behind `pids` are still there, by pid and start.
+
+        Raises:
+            ReadError: with the reason.
+
+        """
+        session = await self._open()
+        rows = cast("list[tuple[int, datetime]]", await session.rows("alive", (list(pids),)))
+        return frozenset(rows)
+
+    async def commands(self, pids: Sequence[int]) -> Commands:
+        """The first words of what the backends behind `pids` run.
+
+        Raises:
+            ReadError: with the reason.
+
+        """
+        session = await self._open()
+        return await read_commands(session, pids)
+
+    async def lease(self, *, again: bool) -> Lease:
+        """Take the lease or say why not; `again`: read it from the server's list of locks, whatever we remember.
+
+        Raises:
+            ReadError: with the reason.
+
+        """
+        session = await self._open()
+        ask = read_lease if again and session.holds_lease else take_lease
+        return await ask(session, database=self.lease_database)
+
+    async def lease_holder(self) -> Lease:
+        """Who holds the lease, without taking it.
+
+        Raises:
+            ReadError: with the reason.
+
+        """
+        return await read_lease(await self._open(), database=self.lease_database)
+
+    async def cancel(self, aim: Aim, *, act: str) -> tuple[Result, Withheld | None, str]:
+        """Send the guarded statement on the session that is open; without one nothing is tried."""
+        session = self._session
+        if session is None or not self.is_open:
+            return Result.NOT_TRIED, None, "the session is lost"
+        return await cancel(session, aim, act=act)
 
     def close(self) -> None:
         """End the session at once, whatever state the server is in; the next call opens a new one."""

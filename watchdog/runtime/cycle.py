@@ -2,14 +2,23 @@
 
 import time
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from watchdog.core.activity import Snapshot
+from watchdog.core.acts import Effect
 from watchdog.core.census import Census
+from watchdog.core.commands import Commands, statement_key
+from watchdog.core.effects import Retry, came_back, follow, vanished
 from watchdog.core.judge import Bench, Judgement, Memory, judge
 from watchdog.core.look import Look
+from watchdog.core.memory import PolicyMemory, forget, learn, rest, settle
 from watchdog.core.neighbours import waiters, wants_blocking
-from watchdog.core.policy import OVER_BUDGET_RULE, PolicyMemory, Rule, decide
+from watchdog.core.policy import Policy, decide, wanted_commands
+from watchdog.core.protections import Scene
+from watchdog.core.standing import Standing
+from watchdog.core.verdicts import Decisions, Withheld
 from watchdog.errors import ReadError
+from watchdog.runtime.actor import Acting
 from watchdog.runtime.ports import Source
 
 
@@ -23,17 +32,25 @@ class Cycle:
     server: str
     source: Source
     bench: Bench
-    rules: tuple[Rule, ...] = (OVER_BUDGET_RULE,)
+    actor: Acting
+    policy: Policy = field(default_factory=Policy)
     census: Census | None = None
     census_failures: int = 0
     read_at: float = 0.0
     memory: Memory = field(default_factory=Memory)
     policy_memory: PolicyMemory = field(default_factory=PolicyMemory)
+    commands: Commands = field(default_factory=dict)
 
     def take_over(self, before: "Cycle") -> None:
         """Go on from what another cycle of the same cluster remembers."""
         self.memory = before.memory
         self.policy_memory = before.policy_memory
+        self.actor.take_over(before.actor)
+
+    def adopt(self, other: "Cycle") -> None:
+        """Take on a new configuration."""
+        self.bench, self.policy = other.bench, other.policy
+        self.actor.adopt(other.actor)
 
     async def take_census(self) -> Census:
         """Take a census for this look and the next ones.
@@ -71,14 +88,20 @@ class Cycle:
         snapshot, took = await self.source.snapshot()
         self.read_at = time.monotonic()
         judgement, memory = await self._judged(snapshot, census=census, tick=tick)
-        decisions, self.policy_memory = decide(
-            judgement.findings,
-            rules=self.rules,
-            census=census,
-            memory=self.policy_memory,
-            present=frozenset(case.run for case in judgement.cases) | memory.set_aside,
+        effects, retries, policy_memory = await self._followed(snapshot, judgement)
+        standing, policy_memory = await self.actor.standing(
+            policy_memory, census=census, complete=snapshot.sees_all, tick=tick, at=snapshot.at
         )
+        decisions, policy_memory = await self._decided(
+            snapshot, judgement, census=census, standing=standing, memory=policy_memory
+        )
+        done = await self.actor.carry_out(decisions.due, memory=policy_memory, at=snapshot.at, read_at=self.read_at)
+        for each in done:
+            policy_memory = settle(policy_memory, each, at=snapshot.at)
+        present = frozenset(case.run for case in judgement.cases) | memory.set_aside
+        self.policy_memory = forget(policy_memory, present=present, at=snapshot.at)
         self.memory = memory
+        await self.actor.record(done, effects, retries, at=snapshot.at)
         return Look(
             self.server,
             snapshot,
@@ -89,7 +112,79 @@ class Cycle:
             took,
             tick,
             self.census_failures,
+            standing,
+            self.actor.lease,
+            tuple(done),
+            tuple(effects),
+            tuple(retries),
+            stuck=sum(each.final is Withheld.INEFFECTIVE for each in policy_memory.acts.values()),
         )
+
+    async def _followed(
+        self, snapshot: Snapshot, judgement: Judgement
+    ) -> tuple[list[Effect], list[Retry], PolicyMemory]:
+        """What came of earlier acts, and the memory that knows it. A look in part shows nothing of the kind."""
+        memory = self.policy_memory
+        if not snapshot.sees_all:
+            return [], [], memory
+        effects, acts = follow(
+            memory.acts,
+            snapshot=snapshot,
+            alive=await self._alive(snapshot),
+            interval=self.bench.interval,
+            tries=self.policy.limits.tries,
+        )
+        limits, at = self.policy.limits, snapshot.at
+        memory = learn(memory, effects=effects, acts=acts, limits=limits, at=at)
+        retries, cancelled = came_back(memory.cancelled, cases=judgement.cases, at=at)
+        return effects, retries, rest(memory, retries=retries, cancelled=cancelled, limits=limits, at=at)
+
+    async def _alive(self, snapshot: Snapshot) -> frozenset[tuple[int, datetime]]:
+        pids = vanished(self.policy_memory.acts, snapshot=snapshot)
+        if not pids:
+            return frozenset()
+        try:
+            return await self.source.alive(pids)
+        except ReadError:
+            return frozenset()  # whether its session is idle or gone makes no difference to the run
+
+    async def _decided(
+        self,
+        snapshot: Snapshot,
+        judgement: Judgement,
+        *,
+        census: Census,
+        standing: Standing,
+        memory: PolicyMemory,
+    ) -> tuple[Decisions, PolicyMemory]:
+        """Decide; where only the command's first word can still protect, it is read before."""
+        scene = Scene(census, self.policy.protect, await self._commands(judgement, census=census))
+        return decide(
+            judgement,
+            at=snapshot.at,
+            policy=self.policy,
+            standing=standing,
+            scene=scene,
+            memory=memory,
+            interval=self.bench.interval,
+        )
+
+    async def _commands(self, judgement: Judgement, *, census: Census) -> Commands:
+        """The first words of the commands that matter now; those of earlier looks are remembered, no text is."""
+        scene = Scene(census, self.policy.protect, {})
+        wanted = {
+            key: finding.backend.pid
+            for finding in wanted_commands(judgement, policy=self.policy, scene=scene)
+            if (key := statement_key(finding.backend)) is not None
+        }
+        known = {key: command for key, command in self.commands.items() if key in wanted}
+        pids = [pid for key, pid in wanted.items() if key not in known]
+        try:
+            read = await self.source.commands(pids) if pids else {}
+        except ReadError:
+            read = {}  # they stay unknown, and that protects; if the session is lost, the next poll says so
+        self.commands = {**known, **read}
+        return self.commands
 
     async def _judged(self, snapshot: Snapshot, *, census: Census, tick: bool) -> tuple[Judgement, Memory]:
         """Judge; where a finding and a waiter stand in one snapshot, ask who blocks whom and judge again."""

@@ -1,10 +1,17 @@
-"""The log: a line when a cluster is read again or no longer, and one for each new verdict. Not one a tick."""
+"""The log: a line when a cluster is read again or no longer, and one for each new verdict. Not one a tick.
 
+Acts, what came of them, and whether a cluster is armed are told as well; each act is one line of JSON besides.
+"""
+
+import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from watchdog.core.look import Look, Unread
-from watchdog.core.policy import Verdict
-from watchdog.core.records import finding_record, verdict_record
+from watchdog.core.phrases import lease_holder
+from watchdog.core.records import act_record, finding_record, verdict_record
+from watchdog.core.standing import Obstacle
+from watchdog.core.verdicts import Verdict
 from watchdog.logs import Event, get_logger
 
 
@@ -12,7 +19,9 @@ from watchdog.logs import Event, get_logger
 class Journal:
     """A sink that writes what has changed since it was last told."""
 
+    say: Callable[[str], None] = lambda _: None
     said: dict[str, str] = field(default_factory=dict)
+    armed: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def publish(self, state: Look | Unread) -> None:
         """Log what is new about one cluster."""
@@ -24,6 +33,8 @@ class Journal:
                     )
             case Look():
                 self._read(state)
+                self._arming(state)
+                self._acts(state)
                 for verdict in state.decisions.news:
                     _say(verdict, server=state.server)
 
@@ -50,6 +61,43 @@ class Journal:
                 server=look.server,
                 hidden=census.hidden,
                 hint="other roles' sessions are hidden from us: GRANT pg_monitor to the watchdog's role",
+            )
+
+    def _arming(self, look: Look) -> None:
+        """Say it when a cluster becomes armed or no longer is, with every reason; warming up is a matter of course."""
+        reasons = tuple(str(each) for each in look.disarmed if each is not Obstacle.WARMING_UP)
+        before = self.armed.get(look.server)
+        self.armed[look.server] = reasons
+        if before == reasons:
+            return
+        if reasons:
+            get_logger().info(Event.DISARMED, server=look.server, reasons=",".join(reasons), holder=lease_holder(look))
+        else:
+            get_logger().warning(Event.ARMED, server=look.server)
+
+    def _acts(self, look: Look) -> None:
+        for done in look.done:
+            self.say(json.dumps(act_record(done)))
+        for effect in look.effects:
+            get_logger().info(
+                Event.OUTCOME,
+                server=look.server,
+                act=effect.id,
+                rule=effect.rule,
+                pid=effect.run.pid,
+                hand=str(effect.hand),
+                outcome=str(effect.outcome),
+            )
+        for retry in look.retries:
+            get_logger().warning(
+                Event.RETRY_AFTER_CANCEL,
+                server=look.server,
+                act=retry.act,
+                rule=retry.rule,
+                role=retry.key.role,
+                job=retry.key.job,
+                window=retry.key.window,
+                hint="its work came back at once: the key rests; look at who retries it",
             )
 
     def _changed(self, server: str, word: str) -> bool:

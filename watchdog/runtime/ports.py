@@ -1,19 +1,24 @@
-"""The seams of the runtime: where snapshots come from, and who is told of a look."""
+"""The seams of the runtime: where snapshots come from, who signals, who keeps the record, who is told of a look."""
 
-from collections.abc import Hashable, Sequence
-from datetime import timedelta
+from collections.abc import Hashable, Iterable, Sequence
+from datetime import datetime, timedelta
 from typing import Protocol
 
 from watchdog.core.activity import Snapshot
+from watchdog.core.acts import Act, Aim, Done, Effect, Result
 from watchdog.core.census import Census
+from watchdog.core.commands import Commands
 from watchdog.core.look import Look, Unread
 from watchdog.core.neighbours import Blocking
+from watchdog.core.recall import Recorded
+from watchdog.core.standing import Lease
+from watchdog.core.verdicts import Withheld
 
 
 class Source(Protocol):
     """One cluster to read. Used by one owner, one call at a time.
 
-    Every method may raise `ReadError`, and then nothing is known of the cluster.
+    Every method but `cancel` may raise `ReadError`, and then nothing is known of the cluster.
     """
 
     @property
@@ -37,8 +42,38 @@ class Source(Protocol):
     async def blocking(self, waiters: Sequence[int]) -> Blocking | None:
         """Who blocks whom among `waiters`; None where that was not asked."""
 
+    async def alive(self, pids: Sequence[int]) -> frozenset[tuple[int, datetime]]:
+        """Which sessions behind `pids` are still there, by pid and start."""
+
+    async def commands(self, pids: Sequence[int]) -> Commands:
+        """The first words of what the backends behind `pids` run."""
+
+    async def lease(self, *, again: bool) -> Lease:
+        """Take the lease, or say why not; `again`: from the server's own list of locks."""
+
+    async def lease_holder(self) -> Lease:
+        """Who holds the lease; does not take it."""
+
+    async def cancel(self, aim: Aim, *, act: str) -> tuple[Result, Withheld | None, str]:
+        """Signal what `aim` describes if it still is that, on the session that holds the lease."""
+
     def close(self) -> None:
         """End the session at once; the next call opens a new one."""
+
+
+class Ledger(Protocol):
+    """The record of acts. Every method may raise `LedgerError`, and has a deadline."""
+
+    async def intend(self, acts: Sequence[Act]) -> None:
+        """Put intents durably on record."""
+
+    async def record(
+        self, done: Iterable[Done], *, effects: Iterable[Effect], came_back: Iterable[tuple[str, datetime]]
+    ) -> None:
+        """Put on record what the signals answered and what later looks showed."""
+
+    async def recall(self, server: str, *, since: datetime, at: datetime) -> list[Recorded]:
+        """What was done on `server`; what was left open is closed as unknown."""
 
 
 class Sink(Protocol):

@@ -43,7 +43,7 @@ class Watch:
 
     def adopt(self, other: "Watch") -> None:
         """Go on as another watch of the same cluster would have begun: the session and the memory stay."""
-        self.cycle.bench, self.cycle.rules = other.cycle.bench, other.cycle.rules
+        self.cycle.adopt(other.cycle)
         self.interval, self.census_interval, self.deadline = other.interval, other.census_interval, other.deadline
 
     async def run(self, *, delay: float) -> Never:
@@ -78,7 +78,7 @@ class Watch:
             self.sink.publish(look)
             if appointment.tick:
                 next_tick = following_tick(next_tick, interval=self.interval, now=self.cycle.read_at)
-            appointment = next_look(recent=self._recent, next_tick=next_tick, crossings=look.judgement.crossings)
+            appointment = next_look(recent=self._recent, next_tick=next_tick, crossings=look.waits)
             if self._census_is_due(appointment):
                 await self._renew_census()
 

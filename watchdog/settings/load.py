@@ -10,6 +10,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from watchdog.errors import ConfigurationError
 from watchdog.settings import environment, schema
+from watchdog.settings.arming import CheckUrl, check_file, check_policy
 from watchdog.settings.document import Document, Place, Value, dotted, is_trapped, read_document
 from watchdog.settings.durations import format_duration, parse_duration
 from watchdog.settings.tree import Settings, build
@@ -18,7 +19,14 @@ CheckDsn = Callable[[str], str | None]
 """Says what is wrong with a connection string, or None; given by the room that owns the driver."""
 
 
-def load_file(path: Path, *, env: Mapping[str, str], check_dsn: CheckDsn) -> Settings:
+class Checks(typing.NamedTuple):
+    """What other rooms know to be wrong with what the file only quotes."""
+
+    dsn: CheckDsn
+    url: CheckUrl
+
+
+def load_file(path: Path, *, env: Mapping[str, str], check_dsn: CheckDsn, check_url: CheckUrl) -> Settings:
     """Load the file at `path`, with the scalars of `env` over it.
 
     Raises:
@@ -39,10 +47,11 @@ def load_file(path: Path, *, env: Mapping[str, str], check_dsn: CheckDsn) -> Set
         if value is not None:
             what = "describes the one cluster of a run without a file; with a file it would be ignored"
             problems.append(f"environment {environment.PREFIX}{name}: {what}")
-    return _validated(document, env=env, base=path.parent, check_dsn=check_dsn, problems=problems)
+    checks = Checks(check_dsn, check_url)
+    return _validated(document, env=env, base=path.parent, checks=checks, problems=problems, path=path)
 
 
-def load_environment(env: Mapping[str, str], *, check_dsn: CheckDsn) -> Settings:
+def load_environment(env: Mapping[str, str], *, check_dsn: CheckDsn, check_url: CheckUrl) -> Settings:
     """One cluster from `PGWATCHDOG_DSN` (or `_DSN_FILE`), `_PASSWORD_FILE`, `_BUDGET` and `_NAME`.
 
     Raises:
@@ -76,7 +85,7 @@ def load_environment(env: Mapping[str, str], *, check_dsn: CheckDsn) -> Settings
             problems.append(f"environment PGWATCHDOG_BUDGET: {error}")
     if problems:
         raise ConfigurationError(problems)
-    return _validated(document, env=env, base=Path(), check_dsn=check_dsn, problems=problems)
+    return _validated(document, env=env, base=Path(), checks=Checks(check_dsn, check_url), problems=problems)
 
 
 def check_unused(env: Mapping[str, str]) -> None:
@@ -113,7 +122,13 @@ def _spell_defaults(node: object) -> None:
 
 
 def _validated(
-    document: Document, *, env: Mapping[str, str], base: Path, check_dsn: CheckDsn, problems: list[str]
+    document: Document,
+    *,
+    env: Mapping[str, str],
+    base: Path,
+    checks: Checks,
+    problems: list[str],
+    path: Path | None = None,
 ) -> Settings:
     scalars, sources, unknown = environment.read_scalars(env)
     problems += unknown
@@ -121,7 +136,9 @@ def _validated(
         inner = document.values.setdefault(str(section), {})
         if isinstance(inner, dict):
             inner[str(key)] = value
-    found = [*document.problems, *_semantic(document, check_dsn)]
+    found = [*document.problems, *_semantic(document, checks.dsn), *check_policy(document, check_url=checks.url)]
+    if path is not None:
+        found += check_file(document, path)
     try:
         root = schema.Root.model_validate(document.values)
     except ValidationError as error:

@@ -8,31 +8,23 @@ import shlex
 from datetime import timedelta
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
+from pydantic import BaseModel, BeforeValidator, Field, field_validator
 from pydantic_core import PydanticCustomError
 
 from watchdog.core.activity import Clock
 from watchdog.core.budgets import DEFAULT_GRACE, DEFAULT_NEARING
 from watchdog.core.jobs import DEFAULT_PATTERN, PatternError, parse_pattern
+from watchdog.settings.acting import LedgerSection, Mode, PolicySection
 from watchdog.settings.durations import Duration, Grace
+from watchdog.settings.model import Model
 
 HIGHEST_PORT = 65_535
-ACTING = "comes with the release that can act; this one only reports, so leave it out"
 LATER = {
-    "policy": ACTING,
-    "ledger": ACTING,
-    "lease_database": ACTING,
     "discovery": "is not available yet; list the clusters under `clusters`",
     "chain": "is not available yet; leave it out",
     "detached": "comes with the socket evidence; leave it out",
 }
 """Keys of the design that this version refuses with a reason of their own."""
-
-
-class Model(BaseModel):
-    """The base of all sections: unknown keys are errors, nothing is converted silently."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 class Poll(Model):
@@ -71,12 +63,6 @@ class Pooled(Model):
     roles: list[str] = Field(default_factory=list, description="login roles whose application_name is not read")
 
 
-def _dry_run_only(value: object) -> object:
-    if value == "enforce":
-        raise PydanticCustomError("acting", f"enforce {ACTING}, or write dry-run")
-    return value
-
-
 class Cluster(Model):
     """One Postgres server instance."""
 
@@ -100,10 +86,14 @@ class Cluster(Model):
             raise PydanticCustomError("command", "is empty: write a command that prints the password")
         return value
 
-    mode: Annotated[Literal["dry-run"], BeforeValidator(_dry_run_only)] = Field(
-        default="dry-run", description="everything is decided, nothing is signalled"
+    mode: Mode = Field(
+        default="dry-run",
+        description="dry-run: everything is decided, nothing is signalled; enforce, here and in policy.mode, arms",
     )
     pooled: Pooled = Field(default_factory=Pooled)
+    lease_database: str = Field(
+        default="postgres", min_length=1, description="where the lock of the one actor lives; connect to this database"
+    )
 
 
 def _spelled_out(value: object) -> object:
@@ -197,7 +187,9 @@ class Root(Model):
     web: Web = Field(default_factory=Web)
     clusters: list[Cluster] = Field(min_length=1, description="the servers to watch")
     budgets: Budgets = Field(default_factory=Budgets)
+    policy: PolicySection = Field(default_factory=PolicySection)
     labels: Labels = Field(default_factory=Labels)
+    ledger: LedgerSection = Field(default_factory=LedgerSection)
     privacy: Privacy = Field(default_factory=Privacy)
 
 

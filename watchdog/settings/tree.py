@@ -2,14 +2,20 @@
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 
 from watchdog.core.budgets import DEFAULT_JOBS, SHORTEST_INTERVAL, BudgetBook
+from watchdog.core.evidence import Evidence, Kind
 from watchdog.core.jobs import Allowance, JobRule, parse_pattern
+from watchdog.core.limits import Limits
+from watchdog.core.policy import Policy
 from watchdog.core.protected import PROVIDER_ROLES
-from watchdog.settings import schema
+from watchdog.core.protections import Protect
+from watchdog.core.rules import Names, Rule
+from watchdog.core.verdicts import Action
+from watchdog.settings import acting, schema
 from watchdog.settings.durations import format_duration
 
 
@@ -22,6 +28,8 @@ class ClusterSettings:
     password_file: Path | None
     password_command: tuple[str, ...] | None
     pooled_roles: frozenset[str]
+    enforces: bool = False
+    lease_database: str = "postgres"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +58,16 @@ class Settings:
     book: BudgetBook
     labels: LabelSettings
     warnings: tuple[str, ...]
+    policy: Policy = field(default_factory=Policy)
+    enforces: bool = False
+    disarm_file: Path | None = None
+    ledger_url: str | None = None
+    ledger_keep: timedelta = timedelta(days=30)
+
+    @property
+    def armed(self) -> tuple[str, ...]:
+        """The clusters that both keys arm."""
+        return tuple(each.name for each in self.clusters if self.enforces and each.enforces)
 
 
 def build(root: schema.Root, *, base: Path, source: str) -> Settings:
@@ -65,7 +83,12 @@ def build(root: schema.Root, *, base: Path, source: str) -> Settings:
         clusters=tuple(_cluster(each, base=base) for each in root.clusters),
         book=book,
         labels=_labels(root.labels, book=book),
-        warnings=(*_cluster_warnings(root.clusters, base=base), *_warnings(book)),
+        warnings=(*_cluster_warnings(root.clusters, base=base), *_warnings(book), *_key_warnings(root)),
+        policy=policy_of(root.policy),
+        enforces=root.policy.mode == "enforce",
+        disarm_file=None if root.policy.disarm_file is None else base / root.policy.disarm_file,
+        ledger_url=root.ledger.url,
+        ledger_keep=root.ledger.keep,
     )
 
 
@@ -87,7 +110,61 @@ def _cluster(cluster: schema.Cluster, *, base: Path) -> ClusterSettings:
         password_file=None if cluster.password_file is None else base / cluster.password_file,
         password_command=None if cluster.password_command is None else tuple(shlex.split(cluster.password_command)),
         pooled_roles=frozenset(cluster.pooled.roles),
+        enforces=cluster.mode == "enforce",
+        lease_database=cluster.lease_database,
     )
+
+
+def _key_warnings(root: schema.Root) -> list[str]:
+    """Arming takes two keys: one alone is a misunderstanding that should not go unsaid."""
+    enforcing = [f"clusters[{i}].mode" for i, each in enumerate(root.clusters) if each.mode == "enforce"]
+    if root.policy.mode == "enforce" and not enforcing:
+        return ["policy.mode: enforce arms nothing as long as no cluster says mode: enforce as well"]
+    if root.policy.mode != "enforce":
+        return [f"{place}: enforce arms nothing as long as policy.mode does not say it as well" for place in enforcing]
+    return []
+
+
+def policy_of(section: acting.PolicySection) -> Policy:
+    """The section about acting as the core's values."""
+    limits, protect = section.limits, section.protect
+    return Policy(
+        rules=tuple(_policy_rule(each) for each in section.rules) if section.rules is not None else Policy().rules,
+        limits=Limits(
+            limits.per_minute,
+            limits.share,
+            limits.pause,
+            limits.tries,
+            limits.stop_after_failures,
+            limits.stop_for,
+            limits.rest,
+        ),
+        protect=Protect(
+            protect.superusers,
+            protect.maintenance,
+            protect.backups,
+            protect.talking,
+            tuple(protect.roles),
+            tuple(protect.applications),
+        ),
+    )
+
+
+def _policy_rule(rule: acting.Rule) -> Rule:
+    return Rule(
+        name=rule.name,
+        kind=Kind(rule.finding),
+        evidence=frozenset(map(Evidence, rule.evidence)),
+        action=Action(rule.action),
+        only=_names(rule),
+        ignore=_names(rule.ignore),
+        after=rule.after,
+        writers=rule.writers == "allow",
+    )
+
+
+def _names(names: acting.Names) -> Names:
+    return Names(tuple(names.roles), tuple(names.databases), tuple(names.jobs), tuple(names.applications))
 
 
 def _book(budgets: schema.Budgets) -> BudgetBook:

@@ -12,7 +12,7 @@ from prometheus_client.process_collector import ProcessCollector
 
 from watchdog.core.budgets import BudgetBook
 from watchdog.core.look import Look, Unread
-from watchdog.core.policy import Rule
+from watchdog.core.rules import Rule
 from watchdog.web.labels import Bounds
 from watchdog.web.series import Labels, Series
 from watchdog.web.table import CLUSTER_METRICS, PROCESS_METRICS, Metric, Type
@@ -105,7 +105,7 @@ def _families(server: str, series: Series) -> Iterator[tuple[Metric, Family]]:
                 yield metric, family
             case Type.HISTOGRAM:
                 histogram = HistogramMetricFamily(metric.full_name, metric.help, labels=metric.labels)
-                for labels, each in series.histograms.items():
+                for labels, each in series.histograms.get(metric.name, {}).items():
                     histogram.add_metric((server, *labels), list(each.cumulative().items()), each.total)
                 yield metric, histogram
 

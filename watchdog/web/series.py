@@ -7,8 +7,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from watchdog.web.table import RATIO_BUCKETS
-
 KEPT_FOR = 3600.0
 """Seconds for which a series is kept after it was last used."""
 
@@ -19,12 +17,17 @@ Labels = tuple[str, ...]
 class Histogram:
     """Counts by bucket, not yet cumulative, and the sum of what was observed."""
 
-    counts: list[int] = field(default_factory=lambda: [0] * (len(RATIO_BUCKETS) + 1))
+    buckets: tuple[float, ...]
+    counts: list[int] = field(init=False)
     total: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Begin with nothing observed."""
+        self.counts = [0] * (len(self.buckets) + 1)
 
     def observe(self, value: float) -> None:
         """Take one value in."""
-        place = next((i for i, bound in enumerate(RATIO_BUCKETS) if value <= bound), len(RATIO_BUCKETS))
+        place = next((i for i, bound in enumerate(self.buckets) if value <= bound), len(self.buckets))
         self.counts[place] += 1
         self.total += value
 
@@ -32,7 +35,7 @@ class Histogram:
         """Upper bound to the count of everything up to it, as Prometheus wants it."""
         result: dict[str, float] = {}
         count = 0
-        for bound, here in zip((*map(str, RATIO_BUCKETS), "+Inf"), self.counts, strict=True):
+        for bound, here in zip((*map(str, self.buckets), "+Inf"), self.counts, strict=True):
             count += here
             result[bound] = count
         return result
@@ -44,7 +47,7 @@ class Series:
 
     counters: dict[str, dict[Labels, float]] = field(default_factory=lambda: defaultdict(dict))
     gauges: dict[str, dict[Labels, float]] = field(default_factory=lambda: defaultdict(dict))
-    histograms: dict[Labels, Histogram] = field(default_factory=dict)
+    histograms: dict[str, dict[Labels, Histogram]] = field(default_factory=lambda: defaultdict(dict))
     _used: dict[str, dict[Labels, float]] = field(default_factory=lambda: defaultdict(dict))
 
     def count(self, name: str, labels: Labels, value: float, *, now: float | None = None) -> None:

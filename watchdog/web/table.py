@@ -3,9 +3,14 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from watchdog.core.acts import FAILURES
 from watchdog.core.judge import BLIND_REASONS
+from watchdog.core.standing import Obstacle
+from watchdog.core.verdicts import Withheld
 
 PREFIX = "pgwatchdog_"
+
+LAG_BUCKETS = (0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0, 60.0, 300.0)
 
 RATIO_BUCKETS = (0.1, 0.25, 0.5, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0)
 """Far past 1: a histogram that is clipped at the budget is blind to what it is for."""
@@ -27,6 +32,7 @@ class Metric:
     type: Type
     help: str
     labels: tuple[str, ...] = ()
+    buckets: tuple[float, ...] = ()
 
     @property
     def full_name(self) -> str:
@@ -37,6 +43,7 @@ class Metric:
 _SERVER = ("server",)
 _WHO = ("server", "datname", "usename")
 _JOB = ("server", "datname", "usename", "job_key")
+_RULE = ("server", "rule")
 
 CLUSTER_METRICS = (
     Metric("up", Type.GAUGE, "1 if the last look at the cluster succeeded, 0 if it could not be read.", _SERVER),
@@ -98,6 +105,7 @@ CLUSTER_METRICS = (
         Type.HISTOGRAM,
         "Share of the budget that finished runs had used when last seen; a run that no look saw is not in it.",
         ("server", "budget"),
+        RATIO_BUCKETS,
     ),
     Metric(
         "orphans",
@@ -160,17 +168,70 @@ CLUSTER_METRICS = (
         "Windows of a job that were begun.",
         ("server", "job_key"),
     ),
+    Metric("enforcing", Type.GAUGE, "1 while the cluster is armed: what policy decides is done.", _SERVER),
     Metric(
-        "dry_run_cancels_total",
+        "disarmed",
+        Type.GAUGE,
+        f"1 for each reason why the cluster is not acted on: {', '.join(Obstacle)}.",
+        ("server", "reason"),
+    ),
+    Metric("leader", Type.GAUGE, "1 if this pgwatchdog holds the cluster's lease: only the holder acts.", _SERVER),
+    Metric(
+        "lease_holder",
+        Type.GAUGE,
+        "1; the role that holds the cluster's lease, where that is another session than ours.",
+        ("server", "usename"),
+    ),
+    Metric(
+        "can_cancel",
+        Type.GAUGE,
+        "1 if our role may cancel others' queries: pg_signal_backend, or membership in their role.",
+        _SERVER,
+    ),
+    Metric("cancel_attempts_total", Type.COUNTER, "Guarded cancel statements that were sent.", _RULE),
+    Metric(
+        "cancel_failures_total",
         Type.COUNTER,
-        "Runs that the rule would have cancelled, each counted once.",
-        ("server", "rule"),
+        f"Guarded cancel statements that sent no signal, or may not have: {', '.join(FAILURES)}.",
+        (*_RULE, "reason"),
     ),
     Metric(
         "cancels_withheld_total",
         Type.COUNTER,
-        "Runs that the rule spoke about and that were left alone, each counted once for each reason.",
-        ("server", "rule", "reason"),
+        f"Runs that the rule spoke about and that were left alone, once for each reason: {', '.join(Withheld)}.",
+        (*_RULE, "reason"),
+    ),
+    Metric(
+        "cancel_ineffective_total",
+        Type.COUNTER,
+        "Runs that went on after the last try to cancel them.",
+        _RULE,
+    ),
+    Metric("stuck_after_cancel", Type.GAUGE, "Runs that are still there after the last try to cancel them.", _SERVER),
+    Metric(
+        "retries_after_cancel_total",
+        Type.COUNTER,
+        "Cancels whose work began again at once under the same job key; that key rests for a while.",
+        _RULE,
+    ),
+    Metric(
+        "cancel_lag_seconds",
+        Type.HISTOGRAM,
+        "From the end of budget and grace to the first signal; patience and warm-up are part of it.",
+        _SERVER,
+        LAG_BUCKETS,
+    ),
+    Metric(
+        "dry_run_cancels_total",
+        Type.COUNTER,
+        "Runs that the rule would have cancelled, each counted once.",
+        _RULE,
+    ),
+    Metric(
+        "dry_run_regrets_total",
+        Type.COUNTER,
+        "Rehearsed cancels whose runs then ended by themselves, their client not known to be gone.",
+        _RULE,
     ),
     Metric(
         "label_values_folded",

@@ -4,22 +4,34 @@ A series appears with 0 when a run with its labels is first seen, so that a rate
 that was not read shows no gauge of what goes on in it, not even 0; one read in part no 0 either.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from watchdog.core.activity import Backend, Doing
+from watchdog.core.acts import FAILURES, Done, Outcome, Result
 from watchdog.core.budgets import BudgetBook
 from watchdog.core.evidence import Evidence, Finding, Kind
 from watchdog.core.look import Look, Reason, Unread
-from watchdog.core.policy import PROTECTIONS, Hand, Rule
+from watchdog.core.rules import Rule
+from watchdog.core.standing import Obstacle
+from watchdog.core.verdicts import Withheld
 from watchdog.web.labels import Bounds, Folder
 from watchdog.web.series import Histogram, Labels, Series
+from watchdog.web.table import LAG_BUCKETS, RATIO_BUCKETS
 
 ACTIVITY = ("running_queries", "oldest_running_seconds", "holding_transactions", "oldest_holding_seconds")
 ORPHANS = ("orphans", "orphan_oldest_overrun_seconds")
 COPIES = ("job_copies", "duplicate_copies")
 SHARES = ("running_seconds_total", "orphan_seconds_total")
 STARTS = ("job_copies_started_total", "job_windows_started_total")
+RATIO, LAG = "finished_run_budget_ratio", "cancel_lag_seconds"
+BY_RULE = (
+    "cancel_attempts_total",
+    "cancel_ineffective_total",
+    "retries_after_cancel_total",
+    "dry_run_cancels_total",
+    "dry_run_regrets_total",
+)
 LAST_SUCCESS = "last_poll_success_timestamp_seconds"
 
 
@@ -53,11 +65,18 @@ class Tally:
             for name in STARTS:
                 self.series.count(name, (job,), 0)
         for rule in rules:
-            self.series.count("dry_run_cancels_total", (rule.name,), 0)
-            for protection, _ in PROTECTIONS:
-                self.series.count("cancels_withheld_total", (rule.name, protection), 0)
-        before = self.series.histograms
-        self.series.histograms = {(source,): before.get((source,), Histogram()) for source in book.sources()}
+            for name in BY_RULE:
+                self.series.count(name, (rule.name,), 0)
+            for withheld in Withheld:
+                self.series.count("cancels_withheld_total", (rule.name, withheld), 0)
+            for failure in FAILURES:
+                self.series.count("cancel_failures_total", (rule.name, failure), 0)
+        before = self.series.histograms[RATIO]
+        ratios: dict[Labels, Histogram] = {
+            (source,): before.get((source,), Histogram(RATIO_BUCKETS)) for source in book.sources()
+        }
+        self.series.histograms[RATIO] = ratios
+        self.series.histograms[LAG].setdefault((), Histogram(LAG_BUCKETS))
 
     def add(self, state: Look | Unread, *, now: float, unix_time: float) -> None:
         """Take one state in, at `now` monotonic seconds."""
@@ -66,6 +85,7 @@ class Tally:
             self.series.clear_gauges(but=(LAST_SUCCESS,))
             self.series.set("up", (), 0)
             self.series.count("poll_failures_total", (state.reason,), 1)
+            self._arming((Obstacle.UNREAD,))
             return
         self.series.clear_gauges()
         self.series.set("up", (), 1)
@@ -79,6 +99,9 @@ class Tally:
         self._copies(state, now=now)
         self._accrual(state, now=now)
         self._verdicts(state)
+        self._arming(state.disarmed)
+        self._lease(state)
+        self._acts(state)
         self.series.forget(now=now)
 
     def _admit_labels(self, look: Look) -> None:
@@ -130,8 +153,9 @@ class Tally:
             if finding.kind is Kind.NEARING and finding.budget is not None:
                 self.series.add("nearing_budget_queries", (finding.budget.source,), 1)
         for finished in look.judgement.finished:
-            if (finished.budget,) in self.series.histograms:
-                self.series.histograms[finished.budget,].observe(finished.used)
+            histogram = self.series.histograms[RATIO].get((finished.budget,))
+            if histogram is not None:
+                histogram.observe(finished.used)
 
     def _orphans(self, look: Look, *, now: float) -> None:
         for case in look.judgement.cases:
@@ -189,8 +213,42 @@ class Tally:
             rule = verdict.rule or ""
             if verdict.withheld is not None:
                 self.series.count("cancels_withheld_total", (rule, verdict.withheld), 1)
-            elif verdict.hand is Hand.REHEARSE:
-                self.series.count("dry_run_cancels_total", (rule,), 1)
+
+    def _arming(self, disarmed: Collection[Obstacle]) -> None:
+        self.series.set("enforcing", (), not disarmed)
+        for reason in Obstacle:
+            self.series.set("disarmed", (reason,), reason in disarmed)
+
+    def _lease(self, look: Look) -> None:
+        self.series.set("leader", (), look.lease.leads)
+        self.series.set("can_cancel", (), look.census.may_cancel_any)
+        self.series.set("stuck_after_cancel", (), look.stuck)
+        if not look.lease.leads and look.lease.holder_pid is not None:
+            self.series.set("lease_holder", (self._roles.fold(look.census.role(look.lease.holder_role)),), 1)
+
+    def _acts(self, look: Look) -> None:
+        for done in look.done:
+            self._done(done)
+        for effect in look.effects:
+            if effect.outcome is Outcome.INEFFECTIVE:
+                self.series.count("cancel_ineffective_total", (effect.rule,), 1)
+            if effect.regret:
+                self.series.count("dry_run_regrets_total", (effect.rule,), 1)
+        for retry in look.retries:
+            self.series.count("retries_after_cancel_total", (retry.rule,), 1)
+
+    def _done(self, done: Done) -> None:
+        rule = done.act.verdict.rule or ""
+        if done.withheld is not None:
+            self.series.count("cancels_withheld_total", (rule, done.withheld), 1)
+        if done.result is Result.REHEARSED:
+            self.series.count("dry_run_cancels_total", (rule,), 1)
+        elif done.result is not Result.NOT_TRIED:
+            self.series.count("cancel_attempts_total", (rule,), 1)
+        if done.result in FAILURES:
+            self.series.count("cancel_failures_total", (rule, done.result), 1)
+        if done.lag is not None:
+            self.series.histograms[LAG][()].observe(max(0.0, done.lag.total_seconds()))
 
     def _who(self, backend: Backend) -> Labels:
         return self._databases.fold(backend.database), self._roles.fold(backend.role)

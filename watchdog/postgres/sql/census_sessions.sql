@@ -5,7 +5,8 @@ SELECT pg_catalog.count(*) FILTER (WHERE s.hidden),
        pg_catalog.count(*) FILTER (WHERE s.state = 'disabled' AND s.backend_type = 'client backend'),
        pg_catalog.count(*) FILTER (WHERE s.backend_type = 'client backend' OR s.hidden),
        pg_catalog.current_setting('max_connections')::pg_catalog.int8,
-       pg_catalog.pg_has_role(CURRENT_USER, 'pg_read_all_stats', 'USAGE')
+       pg_catalog.pg_has_role(CURRENT_USER, 'pg_read_all_stats', 'USAGE'),
+       pg_catalog.pg_has_role(CURRENT_USER, 'pg_signal_backend', 'USAGE')
 FROM (
     SELECT a.*,
            a.state IS NULL AND a.query = '<insufficient privilege>' AND a.usesysid IS NOT NULL AS hidden

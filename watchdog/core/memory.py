@@ -1,0 +1,113 @@
+"""What policy remembers from one look to the next: who was acted on and with what effect, and what is to rest.
+
+`PolicyMemory` is handed in and handed back, never changed. Nothing in it outlives its cause by more than the times in
+`Limits`.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from watchdog.core.activity import Run
+from watchdog.core.acts import Done, Effect, Outcome, Result, Tried, tried
+from watchdog.core.copies import CopyKey
+from watchdog.core.effects import SUCCESSES, Retry, Transaction, transaction_of
+from watchdog.core.evidence import Kind
+from watchdog.core.limits import Buckets, Limits
+from watchdog.core.verdicts import Hand, Withheld
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyMemory:
+    """What one look leaves to the next. Bounded by what is there now, and by the times in `Limits`.
+
+    `said`: the words about runs that have been news. `found`: since when each run is a finding of its kind. `acts` are
+    the runs that were acted on and may be there; `shut` the transactions that are never tried again. `cancelled` are
+    recent cancels by key, `resting` the keys at rest and until when.
+    """
+
+    actor: int | None = None
+    since: datetime | None = None
+    said: frozenset[tuple[Run, str, str]] = frozenset()
+    found: Mapping[tuple[Run, Kind], datetime] = field(default_factory=dict)
+    acts: Mapping[Run, Tried] = field(default_factory=dict)
+    shut: frozenset[Transaction] = frozenset()
+    buckets: Buckets = field(default_factory=dict)
+    last_act: datetime | None = None
+    failures: int = 0
+    stopped_at: datetime | None = None
+    cancelled: Mapping[CopyKey, tuple[datetime, str, str]] = field(default_factory=dict)
+    resting: Mapping[CopyKey, datetime] = field(default_factory=dict)
+
+
+def settle(memory: PolicyMemory, done: Done, *, at: datetime) -> PolicyMemory:
+    """Remember what has been carried out. A refusal stops everything: our idea of our rights is wrong."""
+    act = done.act
+    run = act.finding.run
+    match done.result:
+        case Result.SIGNALLED | Result.REHEARSED | Result.TIMED_OUT:
+            hand = Hand.REHEARSE if done.result is Result.REHEARSED else Hand.SIGNAL
+            return replace(memory, acts={**memory.acts, run: tried(act, hand=hand)}, last_act=at)
+        case Result.NOT_PERMITTED:
+            refused = replace(tried(act, hand=Hand.SIGNAL), final=Withheld.REFUSED)
+            return replace(memory, acts={**memory.acts, run: refused}, last_act=at, stopped_at=at)
+        case Result.MOVED_ON if act.verdict.finding.talking:
+            # A FETCH loop between two statements: it counts as an attempt and is tried again after the pause.
+            return replace(memory, acts={**memory.acts, run: tried(act, hand=Hand.SIGNAL)}, last_act=at)
+        case Result.GONE | Result.MOVED_ON | Result.PROTECTED | Result.NOT_TRIED:
+            return memory
+
+
+def learn(
+    memory: PolicyMemory,
+    *,
+    effects: Iterable[Effect],
+    acts: Mapping[Run, Tried],
+    limits: Limits,
+    at: datetime,
+) -> PolicyMemory:
+    """Remember what came of earlier acts; `acts` are those that go on being followed."""
+    failures, stopped_at = memory.failures, memory.stopped_at
+    cancelled, shut = dict(memory.cancelled), set(memory.shut)
+    for effect in effects:
+        if effect.hand is not Hand.SIGNAL:
+            continue
+        before = memory.acts[effect.run]
+        transaction = transaction_of(effect.run, before)
+        if effect.outcome is Outcome.TRANSACTION_GOES_ON and transaction is not None:
+            shut.add(transaction)
+        if effect.outcome in SUCCESSES:
+            failures = 0
+            if before.key is not None:
+                cancelled[before.key] = (before.at, before.rule, before.id)
+        elif effect.outcome is Outcome.INEFFECTIVE:
+            failures += 1
+            if failures >= limits.stop_after_failures:
+                failures, stopped_at = 0, at
+    return replace(
+        memory, acts=acts, failures=failures, stopped_at=stopped_at, cancelled=cancelled, shut=frozenset(shut)
+    )
+
+
+def rest(
+    memory: PolicyMemory,
+    *,
+    retries: Iterable[Retry],
+    cancelled: Mapping[CopyKey, tuple[datetime, str, str]],
+    limits: Limits,
+    at: datetime,
+) -> PolicyMemory:
+    """Let the keys rest whose work came back at once: to cancel it again and again would only feed the loop."""
+    resting = {retry.key: at + limits.rest for retry in retries}
+    return replace(memory, cancelled=cancelled, resting={**memory.resting, **resting})
+
+
+def forget(memory: PolicyMemory, *, present: frozenset[Run], at: datetime) -> PolicyMemory:
+    """Drop what was kept about runs that are over; what was said about the others is not news again."""
+    sessions = {(run.pid, run.backend_start) for run in present}
+    return replace(
+        memory,
+        said=frozenset(word for word in memory.said if word[0] in present),
+        shut=frozenset(each for each in memory.shut if each[:2] in sessions),
+        resting={key: until for key, until in memory.resting.items() if until > at},
+    )

@@ -1,0 +1,113 @@
+"""Whether a cluster may be acted on at this moment, and if not, every reason why."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from watchdog.core.verdicts import Withheld
+
+
+class Obstacle(StrEnum):
+    """What keeps a cluster from being acted on: a label of metrics. The first three are the configuration's."""
+
+    POLICY_MODE = "policy_mode"
+    CLUSTER_MODE = "cluster_mode"
+    FLAG = "flag"
+    NO_RULE = "no_rule"
+    DISARM_FILE = "disarm_file"
+    SIGNAL = "signal"
+    RELOAD_FAILED = "reload_failed"
+    NO_LEDGER = "no_ledger"
+    LEDGER_FAILED = "ledger_failed"
+    NOT_LEADER = "not_leader"
+    LEASE_TAKEN = "lease_taken"
+    OTHER_DATABASE = "other_database"
+    BEHIND_POOLER = "behind_pooler"
+    NOT_PERMITTED = "not_permitted"
+    INCOMPLETE = "incomplete"
+    UNREAD = "unread"
+    WARMING_UP = "warming_up"
+    BREAKER = "breaker"
+
+
+DRY = frozenset({Obstacle.POLICY_MODE, Obstacle.CLUSTER_MODE, Obstacle.FLAG, Obstacle.NO_RULE})
+"""With one of these the cluster is in dry run: what would be done is rehearsed."""
+
+_WITHHOLDS = {
+    Obstacle.DISARM_FILE: Withheld.NOT_ARMED,
+    Obstacle.SIGNAL: Withheld.NOT_ARMED,
+    Obstacle.RELOAD_FAILED: Withheld.NOT_ARMED,
+    Obstacle.INCOMPLETE: Withheld.HIDDEN,
+    Obstacle.NO_LEDGER: Withheld.NO_LEDGER,
+    Obstacle.LEDGER_FAILED: Withheld.NO_LEDGER,
+    Obstacle.NOT_LEADER: Withheld.NOT_LEADER,
+    Obstacle.LEASE_TAKEN: Withheld.NOT_LEADER,
+    Obstacle.OTHER_DATABASE: Withheld.NOT_LEADER,
+    Obstacle.BEHIND_POOLER: Withheld.NOT_LEADER,
+    Obstacle.NOT_PERMITTED: Withheld.NOT_PERMITTED,
+}
+
+EXPLAINED = {
+    Obstacle.POLICY_MODE: "policy.mode is dry-run",
+    Obstacle.CLUSTER_MODE: "the cluster's mode is dry-run",
+    Obstacle.FLAG: "started with --dry-run",
+    Obstacle.NO_RULE: "no rule asks for a cancel",
+    Obstacle.DISARM_FILE: "the disarm file exists, or cannot be looked for",
+    Obstacle.SIGNAL: "disarmed by SIGUSR1 until the next start",
+    Obstacle.RELOAD_FAILED: "the last reload of the configuration failed",
+    Obstacle.NO_LEDGER: "no ledger is configured",
+    Obstacle.LEDGER_FAILED: "the ledger cannot be written",
+    Obstacle.NOT_LEADER: "another pgwatchdog holds the lease",
+    Obstacle.LEASE_TAKEN: "somebody who is no pgwatchdog holds the lease's key",
+    Obstacle.OTHER_DATABASE: "connected to another database than lease_database",
+    Obstacle.BEHIND_POOLER: "connected through a pooler",
+    Obstacle.NOT_PERMITTED: "our role may not cancel others' queries: GRANT pg_signal_backend",
+    Obstacle.INCOMPLETE: "other roles' sessions are hidden from us: GRANT pg_monitor",
+    Obstacle.UNREAD: "the cluster cannot be read",
+    Obstacle.WARMING_UP: "watching for two intervals before the first act",
+    Obstacle.BREAKER: "stopped for a while after acts that failed",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where we stand with one cluster. `actor` changes whenever an actor begins anew: start, takeover, new rules.
+
+    `at_once`: no actor at all but a single look, for which there is nothing to warm up and no limit to keep.
+    """
+
+    actor: int = 0
+    obstacles: tuple[Obstacle, ...] = (Obstacle.POLICY_MODE,)
+    at_once: bool = False
+
+    @property
+    def rehearses(self) -> bool:
+        """True in dry run."""
+        return bool(DRY & set(self.obstacles))
+
+    @property
+    def withheld(self) -> Withheld | None:
+        """What withholds every act now, or None.
+
+        In dry run only two do: a ledger that fails, and another watchdog that holds the lease, because it rehearses
+        and nothing is to be counted twice.
+        """
+        if self.rehearses:
+            hard = (each for each in self.obstacles if each in (Obstacle.LEDGER_FAILED, Obstacle.NOT_LEADER))
+            return next((_WITHHOLDS[each] for each in hard), None)
+        return next((_WITHHOLDS[each] for each in self.obstacles if each in _WITHHOLDS), None)
+
+    @property
+    def armed(self) -> bool:
+        """True where nothing at all is in the way."""
+        return not self.obstacles
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """Whether our session leads, and if not, why; who holds the key, where that is known."""
+
+    leads: bool
+    obstacle: Obstacle | None = None
+    holder_pid: int | None = None
+    holder_role: int | None = None
+    taken_now: bool = False

@@ -1,0 +1,69 @@
+"""Acts as rows of the ledger, and rows as what the core remembers."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, cast
+
+from watchdog.core.activity import Clock, Run
+from watchdog.core.acts import Act, Outcome, Result
+from watchdog.core.copies import CopyKey
+from watchdog.core.evidence import Evidence
+from watchdog.core.recall import Recorded
+from watchdog.core.verdicts import Hand
+
+Row = Mapping[Any, Any]  # the columns of one act, as the database gives them
+
+
+def row_of(act: Act) -> dict[str, object]:
+    """The intent of an act as a row: everything that was known when it was decided."""
+    finding = act.finding
+    backend, budget, key = finding.backend, finding.budget, finding.key
+    statement = backend.start(Clock.STATEMENT)
+    return {
+        "id": act.id,
+        "server": act.server,
+        "rule": act.verdict.rule or "",
+        "hand": str(act.verdict.hand),
+        "kind": str(finding.kind),
+        "evidence": ",".join(finding.evidence),
+        "attempt": act.attempt,
+        "pid": backend.pid,
+        "backend_start": backend.started,
+        "run_start": finding.run.start,
+        "statement_start": None if statement is None else statement.at,
+        "transaction_start": None if backend.transaction is None else backend.transaction.at,
+        "clock": str(finding.clock),
+        "role": backend.role,
+        "database": backend.database,
+        "job": None if key is None else key.job,
+        "window": None if key is None else key.window,
+        "state": backend.state,
+        "running_seconds": finding.running.total_seconds(),
+        "budget": None if budget is None else budget.source,
+        "budget_seconds": None if budget is None else budget.limit.total_seconds(),
+        "blocks": finding.blocks,
+        "intended_at": act.at,
+    }
+
+
+def recorded_of(row: Row) -> Recorded:
+    """What the core wants to know of an act of earlier."""
+    job = cast("str | None", row["job"])
+    key = None if job is None else CopyKey(row["database"], row["role"], job, row["window"] or "")
+    return Recorded(
+        id=row["id"],
+        rule=row["rule"],
+        hand=Hand(row["hand"]),
+        run=Run(row["pid"], row["backend_start"], row["run_start"]),
+        statement=cast("datetime | None", row["statement_start"]),
+        transaction=cast("datetime | None", row["transaction_start"]),
+        clock=Clock(row["clock"]),
+        key=key,
+        client_gone=Evidence.CLIENT_GONE in str(row["evidence"]).split(","),
+        attempt=row["attempt"],
+        at=row["intended_at"],
+        result=None if row["result"] is None else Result(row["result"]),
+        outcome=None if row["outcome"] is None else Outcome(row["outcome"]),
+        outcome_at=cast("datetime | None", row["outcome_at"]),
+        came_back_at=cast("datetime | None", row["came_back_at"]),
+    )

@@ -1,0 +1,194 @@
+"""The ledger's database: opened, brought to the newest schema, written and read. Every call blocks.
+
+An intent is on the disk when `intend` returns: SQLite in WAL mode with synchronous=FULL, PostgreSQL with
+synchronous_commit on.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from sqlite3 import Connection as SQLiteConnection
+from typing import Any
+
+from sqlalchemy import Connection, Engine, Select, create_engine, delete, event, insert, inspect, select, text, update
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
+
+from watchdog.core.acts import Act, Effect, Outcome, Result
+from watchdog.core.recall import Recorded
+from watchdog.errors import LedgerError
+from watchdog.ledger.rows import recorded_of, row_of
+from watchdog.ledger.tables import ACTS, SCHEMA, STEPS, Step
+
+BUSY_SECONDS = 2.0
+MOST_RECALLED = 10_000
+_OPEN_RESULTS = (Result.SIGNALLED, Result.TIMED_OUT)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the statement that signals answered to one act."""
+
+    id: str
+    result: Result
+    detail: str
+
+
+@dataclass(slots=True)
+class Store:
+    """One ledger by its URL. Used by one thread at a time; every method raises `LedgerError` with what to do."""
+
+    url: str
+    steps: Sequence[Step] = STEPS
+    _engine: Engine | None = field(default=None, init=False)
+
+    def intend(self, acts: Iterable[Act]) -> None:
+        """Put intents on record, all or none, durably."""
+        rows = [row_of(act) for act in acts]
+        with self._transaction() as connection:
+            connection.execute(insert(ACTS), rows)
+
+    def answer(
+        self, answers: Iterable[Answer], *, effects: Iterable[Effect], came_back: Iterable[tuple[str, datetime]]
+    ) -> None:
+        """Put on record what the signals answered, and what later looks showed."""
+        with self._transaction() as connection:
+            for each in answers:
+                values = {"result": str(each.result), "detail": each.detail or None}
+                connection.execute(update(ACTS).where(ACTS.c.id == each.id).values(values))
+            for effect in effects:
+                seen = {"outcome": str(effect.outcome), "outcome_at": effect.at, "regret": effect.regret}
+                connection.execute(update(ACTS).where(ACTS.c.id == effect.id).values(seen))
+            for act, at in came_back:
+                connection.execute(update(ACTS).where(ACTS.c.id == act).values(came_back_at=at))
+
+    def recall(self, server: str, *, since: datetime, at: datetime) -> list[Recorded]:
+        """What an actor of earlier did on `server`, oldest first; what it left open is closed as unknown."""
+        wanted = (
+            select(ACTS)
+            .where(ACTS.c.server == server, ACTS.c.intended_at >= since)
+            .order_by(ACTS.c.intended_at.desc(), ACTS.c.id.desc())
+            .limit(MOST_RECALLED)
+        )
+        left = update(ACTS).where(
+            ACTS.c.server == server,
+            ACTS.c.outcome.is_(None),
+            ACTS.c.result.is_(None) | ACTS.c.result.in_([str(each) for each in _OPEN_RESULTS]),
+        )
+        with self._transaction() as connection:
+            records = [recorded_of(row) for row in connection.execute(wanted).mappings()]
+            connection.execute(left.values(outcome=str(Outcome.UNKNOWN), outcome_at=at))
+        return records[::-1]
+
+    def history(
+        self, wanted: Callable[[Select[Any]], Select[Any]]
+    ) -> list[dict[str, Any]]:  # rows as the database has them
+        """The acts that a query over the table selects, newest first."""
+        query = wanted(select(ACTS)).order_by(ACTS.c.intended_at.desc(), ACTS.c.id.desc())
+        with self._transaction() as connection:
+            return [dict(row) for row in connection.execute(query).mappings()]
+
+    def prune(self, before: datetime) -> int:
+        """Drop the acts that are older; how many those were."""
+        with self._transaction() as connection:
+            return connection.execute(delete(ACTS).where(ACTS.c.intended_at < before)).rowcount
+
+    def open(self) -> None:
+        """Connect and bring the schema up to date, if that has not been done."""
+        with self._transaction():
+            pass
+
+    def close(self) -> None:
+        """Let go of the database; the next call opens it again."""
+        engine, self._engine = self._engine, None
+        if engine is not None:
+            engine.dispose()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[Connection]:
+        try:
+            if self._engine is None:
+                engine = _engine(self.url)
+                with engine.begin() as connection:
+                    _migrate(connection, self.steps)
+                self._engine = engine
+            with self._engine.begin() as connection:
+                yield connection
+        except SQLAlchemyError as error:
+            self.close()
+            raise LedgerError(f"ledger {shown(self.url)}: {_reason(error)}") from error
+
+
+def check_url(url: str) -> str | None:
+    """What is wrong with a ledger's URL, or None."""
+    try:
+        parsed = make_url(url)
+    except ArgumentError:
+        return "is no URL: write sqlite:////absolute/path.db or postgresql://user@host/database"
+    if parsed.drivername not in _DRIVERS:
+        return f"{parsed.drivername}: is not supported; write sqlite:////absolute/path.db or postgresql://…"
+    if parsed.drivername == "sqlite" and not (parsed.database or "").startswith("/"):
+        return "needs an absolute path and four slashes: sqlite:////var/lib/pgwatchdog/ledger.db"
+    return None
+
+
+def shown(url: str) -> str:
+    """A URL without its password."""
+    return make_url(url).render_as_string(hide_password=True)
+
+
+_DRIVERS = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg"}
+
+
+def _engine(url: str) -> Engine:
+    parsed = make_url(url)
+    parsed = parsed.set(drivername=_DRIVERS.get(parsed.drivername, parsed.drivername))
+    try:
+        if parsed.get_backend_name() != "sqlite":
+            options = f"-c synchronous_commit=on -c statement_timeout={int(BUSY_SECONDS * 1000)}"
+            arguments = {"connect_timeout": 3, "options": options, "application_name": "pgwatchdog-ledger"}
+            return create_engine(parsed, pool_size=1, max_overflow=1, pool_pre_ping=True, connect_args=arguments)
+        engine = create_engine(parsed, connect_args={"timeout": BUSY_SECONDS})
+    except NoSuchModuleError as error:  # pragma: no cover  # the URL has been checked
+        raise LedgerError(f"ledger {shown(url)}: {error}") from error
+    event.listen(engine, "connect", _settle_sqlite)
+    event.listen(engine, "begin", _begin_sqlite)
+    return engine
+
+
+def _settle_sqlite(connection: SQLiteConnection, _: object) -> None:
+    # The library's own begin comes late and not before DDL: we begin ourselves.
+    connection.isolation_level = None
+    for pragma in ("journal_mode=WAL", "synchronous=FULL", f"busy_timeout={int(BUSY_SECONDS * 1000)}"):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+def _migrate(connection: Connection, steps: Sequence[Step]) -> None:
+    """Bring the schema up to date, one step after the other, in the one transaction that is open."""
+    if connection.dialect.name == "postgresql":  # several replicas may start at once
+        connection.execute(text("SELECT pg_advisory_xact_lock(1885828964, 2)"))
+    version = 0
+    if inspect(connection).has_table(SCHEMA.name):
+        version = connection.execute(select(SCHEMA.c.schema_version)).scalar_one()
+    else:
+        SCHEMA.create(connection)
+        connection.execute(insert(SCHEMA).values(schema_version=0))
+    if version > len(steps):
+        raise LedgerError(
+            f"ledger: its schema is version {version}, newer than this pgwatchdog's {len(steps)}; "
+            "use a newer pgwatchdog or another ledger"
+        )
+    for step in steps[version:]:
+        step(connection)
+    if version < len(steps):
+        connection.execute(update(SCHEMA).values(schema_version=len(steps)))
+
+
+def _reason(error: SQLAlchemyError) -> str:
+    cause = getattr(error, "orig", None) or error
+    return " ".join(str(cause).split())[:300]

@@ -1,0 +1,91 @@
+"""The tables of the ledger and the steps that lead to them. A step that has been released is never changed."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from sqlalchemy import (
+    Boolean,
+    Column,
+    Connection,
+    DateTime,
+    Dialect,
+    Float,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+    TypeDecorator,
+)
+
+
+class Instant(TypeDecorator[datetime]):
+    """An instant in UTC. SQLite keeps no zone, so it is put back on the way out."""
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        """Store UTC."""
+        del dialect
+        return None if value is None else value.astimezone(UTC)
+
+    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        """Give UTC."""
+        del dialect
+        if value is None:
+            return None
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+
+
+METADATA = MetaData()
+
+SCHEMA = Table("pgwatchdog_schema", METADATA, Column("schema_version", Integer, nullable=False))
+
+ACTS = Table(
+    "pgwatchdog_acts",
+    METADATA,
+    Column("id", String(32), primary_key=True),
+    Column("server", Text, nullable=False),
+    Column("rule", Text, nullable=False),
+    Column("hand", Text, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("evidence", Text, nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("pid", Integer, nullable=False),
+    Column("backend_start", Instant, nullable=False),
+    Column("run_start", Instant, nullable=False),
+    Column("statement_start", Instant),
+    Column("transaction_start", Instant),
+    Column("clock", Text, nullable=False),
+    Column("role", Text, nullable=False),
+    Column("database", Text, nullable=False),
+    Column("job", Text),
+    Column("window", Text),
+    Column("state", Text, nullable=False),
+    Column("running_seconds", Float, nullable=False),
+    Column("budget", Text),
+    Column("budget_seconds", Float),
+    Column("blocks", Integer),
+    Column("intended_at", Instant, nullable=False),
+    Column("result", Text),
+    Column("detail", Text),
+    Column("outcome", Text),
+    Column("outcome_at", Instant),
+    Column("regret", Boolean),
+    Column("came_back_at", Instant),
+    Index("pgwatchdog_acts_by_server", "server", "intended_at"),
+)
+"""One row per act. `result` is what the statement answered, `outcome` what a later look showed; times are UTC by the
+watched server's clock. The text of a query is in no column."""
+
+Step = Callable[[Connection], None]
+
+
+def _first(connection: Connection) -> None:
+    METADATA.create_all(connection, tables=[ACTS])
+
+
+STEPS: tuple[Step, ...] = (_first,)
+"""Step i leads from schema version i to i + 1."""

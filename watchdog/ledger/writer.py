@@ -1,0 +1,129 @@
+"""The ledger for the event loop: one thread, one call after the other, a deadline for each.
+
+A call that does not come back within its deadline has failed for whoever asked, and everybody who waits behind it
+fails as well: a ledger that hangs withholds acts, it does not stop looks. The thread is a daemon, so that it cannot
+hold up the end of the process either.
+"""
+
+import asyncio
+import contextlib
+import queue
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, TypeVar
+
+from watchdog.core.acts import Act, Done, Effect, Result
+from watchdog.core.recall import Recorded
+from watchdog.errors import LedgerError
+from watchdog.ledger.store import Answer, Store
+
+T = TypeVar("T")
+Waiter = asyncio.Future[Any]  # of whatever the call gives
+
+
+@dataclass(slots=True)
+class _Job:
+    """One call for the thread. `given_up` once nobody waits: then it is not begun any more."""
+
+    call: Callable[[], object]
+    loop: asyncio.AbstractEventLoop
+    waiter: Waiter
+    late: Callable[[], object] | None
+    given_up: bool = False
+
+
+@dataclass(slots=True)
+class Writer:
+    """The daemon's ledger. `deadline` is in seconds."""
+
+    store: Store
+    deadline: float
+    _jobs: "queue.SimpleQueue[_Job]" = field(default_factory=queue.SimpleQueue)
+    _thread: threading.Thread | None = None
+
+    async def intend(self, acts: Sequence[Act]) -> None:
+        """Put intents durably on record.
+
+        Raises:
+            LedgerError: they are not; should they get there late, they are marked as not tried.
+
+        """
+        late = [Answer(act.id, Result.NOT_TRIED, "the ledger answered too late") for act in acts]
+        await self._run(lambda: self.store.intend(acts), late=lambda: self.store.answer(late, effects=(), came_back=()))
+
+    async def record(
+        self, done: Iterable[Done], *, effects: Iterable[Effect], came_back: Iterable[tuple[str, datetime]]
+    ) -> None:
+        """Put on record what came of acts.
+
+        Raises:
+            LedgerError: it is not.
+
+        """
+        answers = [
+            Answer(each.act.id, each.result, each.detail or (each.withheld.value if each.withheld else ""))
+            for each in done
+        ]
+        seen, again = list(effects), list(came_back)
+        await self._run(lambda: self.store.answer(answers, effects=seen, came_back=again))
+
+    async def recall(self, server: str, *, since: datetime, at: datetime) -> list[Recorded]:
+        """What was done on `server`; what was left open is closed as unknown.
+
+        Raises:
+            LedgerError: it cannot be told.
+
+        """
+        return await self._run(lambda: self.store.recall(server, since=since, at=at))
+
+    async def prune(self, before: datetime) -> int:
+        """Drop what is older.
+
+        Raises:
+            LedgerError: it could not be dropped.
+
+        """
+        return await self._run(lambda: self.store.prune(before))
+
+    async def _run(self, call: Callable[[], T], *, late: Callable[[], object] | None = None) -> T:
+        loop = asyncio.get_running_loop()
+        waiter: asyncio.Future[T] = loop.create_future()
+        job = _Job(call, loop, waiter, late)
+        self._jobs.put(job)
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, daemon=True, name="ledger")
+            self._thread.start()
+        try:
+            async with asyncio.timeout(self.deadline):
+                return await waiter
+        except TimeoutError as error:
+            raise LedgerError(f"the ledger did not answer within {self.deadline:g} s") from error
+        finally:
+            job.given_up = True
+
+    def _work(self) -> None:
+        while True:
+            job = self._jobs.get()
+            if not job.given_up:
+                self._do(job)
+
+    def _do(self, job: _Job) -> None:
+        try:
+            result = job.call()
+        except Exception as error:  # noqa: BLE001  # handed to whoever waits
+            failure = (
+                error if isinstance(error, LedgerError) else LedgerError(f"ledger: {type(error).__name__}: {error}")
+            )
+            _deliver(job, lambda: job.waiter.set_exception(failure))
+            return
+        if job.given_up and job.late is not None:
+            with contextlib.suppress(Exception):  # nobody waits for this either
+                job.late()
+        _deliver(job, lambda: job.waiter.set_result(result))
+
+
+def _deliver(job: _Job, action: Callable[[], None]) -> None:
+    with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
+        job.loop.call_soon_threadsafe(lambda: None if job.waiter.done() else action())

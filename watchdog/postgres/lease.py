@@ -1,0 +1,64 @@
+"""The lease: at most one actor per server, by a session advisory lock that the acting session itself holds.
+
+The lock lives in one database, so a session in another never leads. Behind a pooler the lock would be somebody
+else's session. A holder that has fallen silent loses it by the server's own clock, through idle_session_timeout.
+"""
+
+from typing import cast
+
+from watchdog.core.standing import Lease, Obstacle
+from watchdog.postgres.dial import APPLICATION_NAME
+from watchdog.postgres.session import Session
+
+SPACE, KEY = 0x70677764, 1
+"""The two integers of the lock: 'pgwd', and the version of what it protects."""
+
+_LOCK = {"space": SPACE, "key": KEY}
+
+
+async def take_lease(session: Session, *, database: str) -> Lease:
+    """Take the lease if it is free and not ours already.
+
+    Raises:
+        ReadError: the session could not be asked.
+
+    """
+    obstacle = _unfit(session, database=database)
+    if obstacle is not None:
+        return Lease(leads=False, obstacle=obstacle)
+    if session.holds_lease:
+        return Lease(leads=True)
+    [(taken,)] = await session.rows("lease", _LOCK)
+    session.holds_lease = bool(taken)
+    return Lease(leads=True, taken_now=True) if taken else await read_lease(session, database=database)
+
+
+async def read_lease(session: Session, *, database: str) -> Lease:
+    """Read again who holds the lease, from the server's own list of locks.
+
+    Raises:
+        ReadError: the session could not be asked.
+
+    """
+    obstacle = _unfit(session, database=database)
+    if obstacle is not None:
+        return Lease(leads=False, obstacle=obstacle)
+    rows = await session.rows("lease_holder", _LOCK)
+    own, _, holder, role, name = cast("tuple[int, int, int | None, int | None, str | None]", rows[0])
+    if own != session.own_pid:
+        session.behind_pooler = True
+        return Lease(leads=False, obstacle=Obstacle.BEHIND_POOLER)
+    session.holds_lease = holder == own
+    if session.holds_lease:
+        return Lease(leads=True)
+    if holder is None:  # it has just been given up: the next look takes it
+        return Lease(leads=False, obstacle=Obstacle.NOT_LEADER)
+    ours = name == APPLICATION_NAME
+    obstacle = Obstacle.NOT_LEADER if ours else Obstacle.LEASE_TAKEN
+    return Lease(leads=False, obstacle=obstacle, holder_pid=holder, holder_role=role)
+
+
+def _unfit(session: Session, *, database: str) -> Obstacle | None:
+    if session.behind_pooler:
+        return Obstacle.BEHIND_POOLER
+    return None if session.connection.info.dbname == database else Obstacle.OTHER_DATABASE

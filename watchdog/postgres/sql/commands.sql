@@ -1,0 +1,18 @@
+-- The first word of what each backend runs, behind blanks, parentheses and comments, and whether a progress view
+-- names it. The text itself stays on the server. NULL where the word cannot be read: no right, tracking off, a comment
+-- that is nested or cut, a text that is cut inside its first word.
+SELECT a.pid, a.backend_start, a.query_start,
+       CASE WHEN pg_catalog.octet_length(a.query) < pg_catalog.pg_size_bytes(
+                     pg_catalog.current_setting('track_activity_query_size')) - 1
+              OR pg_catalog.substring(a.query, %(whole_word)s) IS NOT NULL
+            THEN pg_catalog.upper(pg_catalog.substring(a.query, %(word)s)) END,
+       a.pid = ANY (w.pids)
+FROM (
+    SELECT ARRAY(
+        SELECT p.pid
+        FROM pg_catalog.unnest('{VACUUM,ANALYZE,CLUSTER,CREATE INDEX}'::pg_catalog.text[]) AS c(command)
+        CROSS JOIN LATERAL pg_catalog.pg_stat_get_progress_info(c.command) AS p
+    ) AS pids
+) AS w
+CROSS JOIN pg_catalog.unnest(%(pids)s::pg_catalog.int4[]) AS i(pid)
+CROSS JOIN LATERAL pg_catalog.pg_stat_get_activity(i.pid) AS a

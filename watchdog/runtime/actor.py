@@ -1,0 +1,268 @@
+"""The actor of one cluster: may it act, and if policy says so, intent, signal and answer, in this order.
+
+The ledger comes first: without a durable intent nothing is signalled. What disarms is asked again before each signal.
+"""
+
+import secrets
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from watchdog.core.acts import Act, Done, Effect, Result, aim_of
+from watchdog.core.census import Census
+from watchdog.core.effects import Retry
+from watchdog.core.memory import PolicyMemory
+from watchdog.core.policy import Policy
+from watchdog.core.recall import recall
+from watchdog.core.standing import Lease, Obstacle, Standing
+from watchdog.core.verdicts import Hand, Verdict, Withheld
+from watchdog.errors import LedgerError, ReadError
+from watchdog.logs import Event, get_logger
+from watchdog.runtime.arming import Arming
+from watchdog.runtime.ports import Ledger, Source
+
+RECALLED = timedelta(days=1)
+"""How far back a new actor reads the ledger: no run is older that anybody would still wait for."""
+
+MOST_UNWRITTEN = 10_000
+
+
+Unwritten = tuple[list[Done], list[Effect], list[tuple[str, datetime]]]
+
+
+@dataclass(slots=True)
+class Actor:
+    """Acts on one cluster through the session that reads it.
+
+    `number` counts the actors that there have been, `unwritten` is what the ledger has not taken yet.
+    `ledger` is None where none is configured: then there is dry run only, and nothing is kept of it.
+    """
+
+    server: str
+    source: Source
+    arming: Arming
+    policy: Policy
+    enforces: bool = False
+    ledger: Ledger | None = None
+    new_id: Callable[[], str] = lambda: secrets.token_hex(8)
+    lease: Lease = field(default_factory=lambda: Lease(leads=False, obstacle=Obstacle.NOT_LEADER))
+    number: int = 0
+    _started: bool = False
+    _epoch: int = -1
+    _recalled: int = -1
+    unwritten: deque[Unwritten] = field(default_factory=lambda: deque(maxlen=MOST_UNWRITTEN))
+    _ledger_failed: bool = False
+
+    def adopt(self, other: "Acting") -> None:
+        """Take on a new configuration. Other rules make a new actor."""
+        if not isinstance(other, Actor):
+            return
+        if (self.policy, self.enforces) != (other.policy, other.enforces):
+            self.number += 1
+        self.policy, self.enforces, self.ledger = other.policy, other.enforces, other.ledger
+
+    def take_over(self, before: "Acting") -> None:
+        """Follow another actor of the same cluster: whatever it did, we begin anew."""
+        if isinstance(before, Actor):
+            self.number, self.unwritten = before.number, before.unwritten
+
+    async def standing(
+        self, memory: PolicyMemory, *, census: Census, complete: bool, tick: bool, at: datetime
+    ) -> tuple[Standing, PolicyMemory]:
+        """Where we stand now, and the memory with what the ledger knows where an actor has begun anew."""
+        await self._take_lease(tick=tick)
+        own = self.arming.obstacles(cluster_enforces=self.enforces)
+        if self._ledger_failed and tick:
+            await self.record((), (), (), at=at)
+        if self._epoch != self.arming.epoch:
+            self._epoch = self.arming.epoch
+            self.number += 1
+        memory = await self._recall(memory, at=at)
+        found = list(own)
+        if self.ledger is None:
+            found.append(Obstacle.NO_LEDGER)
+        elif self._ledger_failed:
+            found.append(Obstacle.LEDGER_FAILED)
+        if self.lease.obstacle is not None:
+            found.append(self.lease.obstacle)
+        found += _by_rights(census, complete=complete)
+        return Standing(self.number, tuple(found)), memory
+
+    async def carry_out(
+        self, due: Sequence[Verdict], *, memory: PolicyMemory, at: datetime, read_at: float
+    ) -> list[Done]:
+        """Carry out what is due, and say of each what became of it; `read_at` is the snapshot's monotonic second."""
+        acts = [self._act(verdict, memory=memory, at=at) for verdict in due]
+        if not acts:
+            return []
+        if any(act.verdict.hand is Hand.SIGNAL for act in acts):
+            await self._read_lease()
+        if not await self._intend(acts):
+            return [_stopped(act, Withheld.NO_LEDGER, read_at) for act in acts]
+        return [await self._done(act, read_at=read_at) for act in acts]
+
+    async def record(
+        self, done: Sequence[Done], effects: Sequence[Effect], retries: Iterable[Retry], *, at: datetime
+    ) -> None:
+        """Put on record what came of acts; what cannot be written now is written with the next."""
+        came_back = [(retry.act, at) for retry in retries]
+        if self.ledger is None:
+            return
+        done = [each for each in done if each.withheld is not Withheld.NO_LEDGER]
+        if done or effects or came_back:
+            self.unwritten.append((list(done), list(effects), came_back))
+        elif not self._ledger_failed:
+            return
+        try:
+            if not self.unwritten:
+                await self.ledger.record((), effects=(), came_back=())
+            while self.unwritten:
+                first, seen, again = self.unwritten[0]
+                await self.ledger.record(first, effects=seen, came_back=again)
+                self.unwritten.popleft()
+        except LedgerError as error:
+            self._failed(error)
+        else:
+            self._ledger_failed = False
+
+    def _act(self, verdict: Verdict, *, memory: PolicyMemory, at: datetime) -> Act:
+        before = memory.acts.get(verdict.finding.run)
+        return Act(self.new_id(), self.server, verdict, 1 if before is None else before.attempts + 1, at)
+
+    async def _done(self, act: Act, *, read_at: float) -> Done:
+        """One act, by the hand that policy named."""
+        match act.verdict.hand:
+            case Hand.REHEARSE:
+                return Done(act, Result.REHEARSED, _since(read_at))
+            case Hand.NONE:
+                return _stopped(act, Withheld.NOT_ARMED, read_at)
+            case Hand.SIGNAL:
+                return await self._signal(act, read_at=read_at)
+
+    async def _signal(self, act: Act, *, read_at: float) -> Done:
+        if self.arming.obstacles(cluster_enforces=self.enforces):
+            return _stopped(act, Withheld.NOT_ARMED, read_at)
+        if not self.lease.leads:
+            return _stopped(act, Withheld.NOT_LEADER, read_at)
+        rule = next((each for each in self.policy.rules if each.name == act.verdict.rule), None)
+        aim = None if rule is None else aim_of(act.finding, rule=rule)
+        if aim is None:
+            return Done(act, Result.NOT_TRIED, _since(read_at), detail="the row does not show enough to be sure")
+        result, withheld, detail = await self.source.cancel(aim, act=act.id)
+        return Done(act, result, _since(read_at), withheld, detail)
+
+    async def _take_lease(self, *, tick: bool) -> None:
+        before = self.lease.leads
+        if not tick and not before and self._started:
+            return  # who does not lead asks once a tick
+        try:
+            self.lease = await self.source.lease(again=False)
+        except ReadError:
+            self.lease = Lease(leads=False, obstacle=Obstacle.NOT_LEADER)
+        if not self._started or self.lease.taken_now or (self.lease.leads and not before):
+            self._started = True
+            self.number += 1
+
+    async def _read_lease(self) -> None:
+        try:
+            self.lease = await self.source.lease(again=True)
+        except ReadError:
+            self.lease = Lease(leads=False, obstacle=Obstacle.NOT_LEADER)
+
+    async def _recall(self, memory: PolicyMemory, *, at: datetime) -> PolicyMemory:
+        """Read the ledger once for each new actor; whoever does not lead has nothing to remember."""
+        if self.ledger is None or self._recalled == self.number or self.lease.obstacle is Obstacle.NOT_LEADER:
+            return memory
+        await self.record((), (), (), at=at)
+        try:
+            records = await self.ledger.recall(self.server, since=at - RECALLED, at=at)
+        except LedgerError as error:
+            self._failed(error)
+            return memory
+        self._recalled = self.number
+        self._ledger_failed = False
+        return recall(memory, records, limits=self.policy.limits, at=at)
+
+    async def _intend(self, acts: Sequence[Act]) -> bool:
+        """True once the intents are on the disk; in dry run without a ledger there is nothing to keep."""
+        if self.ledger is None:
+            return all(act.verdict.hand is Hand.REHEARSE for act in acts)
+        try:
+            await self.ledger.intend(acts)
+        except LedgerError as error:
+            self._failed(error)
+            return False
+        self._ledger_failed = False
+        return True
+
+    def _failed(self, error: LedgerError) -> None:
+        if not self._ledger_failed:
+            get_logger().error(Event.LEDGER_FAILED, server=self.server, detail=str(error))
+        self._ledger_failed = True
+
+
+def _stopped(act: Act, withheld: Withheld, read_at: float) -> Done:
+    return Done(act, Result.NOT_TRIED, _since(read_at), withheld)
+
+
+def _since(read_at: float) -> timedelta:
+    return timedelta(seconds=time.monotonic() - read_at)
+
+
+@dataclass(slots=True)
+class Onlooker:
+    """No actor at all, for a single look: says where the cluster stands by this configuration, and does nothing.
+
+    It reads who holds the lease and never takes it.
+    """
+
+    source: Source
+    arming: Arming
+    enforces: bool = False
+    has_ledger: bool = False
+    lease: Lease = field(default_factory=lambda: Lease(leads=False))
+
+    def adopt(self, other: "Acting") -> None:
+        """Nothing changes for somebody who only looks."""
+
+    def take_over(self, before: "Acting") -> None:
+        """Nothing is taken over by somebody who only looks."""
+
+    async def standing(
+        self, memory: PolicyMemory, *, census: Census, complete: bool, tick: bool, at: datetime
+    ) -> tuple[Standing, PolicyMemory]:
+        """Where the cluster stands."""
+        del tick, at
+        try:
+            self.lease = await self.source.lease_holder()
+        except ReadError:
+            self.lease = Lease(leads=False)
+        found = list(self.arming.obstacles(cluster_enforces=self.enforces))
+        if not self.has_ledger:
+            found.append(Obstacle.NO_LEDGER)
+        if self.lease.obstacle not in {None, Obstacle.NOT_LEADER}:
+            found.append(self.lease.obstacle)
+        found += _by_rights(census, complete=complete)
+        return Standing(0, tuple(found), at_once=True), memory
+
+    async def carry_out(
+        self, due: Sequence[Verdict], *, memory: PolicyMemory, at: datetime, read_at: float
+    ) -> list[Done]:
+        """Nothing is carried out."""
+        del due, memory, at, read_at
+        return []
+
+    async def record(
+        self, done: Sequence[Done], effects: Sequence[Effect], retries: Iterable[Retry], *, at: datetime
+    ) -> None:
+        """Nothing is to be put on record."""
+
+
+Acting = Actor | Onlooker
+
+
+def _by_rights(census: Census, *, complete: bool) -> list[Obstacle]:
+    found = [] if census.may_cancel_any else [Obstacle.NOT_PERMITTED]
+    return found if complete else [*found, Obstacle.INCOMPLETE]

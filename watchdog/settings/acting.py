@@ -1,0 +1,104 @@
+"""The sections about acting: policy, its limits and protections, and the ledger.
+
+Everything here can be taken away at run time; nothing outside the file can add to it.
+"""
+
+from datetime import timedelta
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from watchdog.core.limits import Limits
+from watchdog.settings.durations import Duration, Grace
+from watchdog.settings.model import Model
+
+Mode = Literal["dry-run", "enforce"]
+Glob = Annotated[str, Field(min_length=1)]
+Globs = Annotated[list[Glob], Field(min_length=1)]
+"""An empty list in a rule would read like "all" to some and like "none" to others."""
+
+_LIMITS = Limits()
+
+
+class Names(Model):
+    """Globs for who is meant; `*` is how one says all. A run without a usable job key has no job."""
+
+    roles: Globs = Field(default_factory=list, description="login roles")
+    databases: Globs = Field(default_factory=list, description="databases")
+    jobs: Globs = Field(default_factory=list, description="jobs, without their windows")
+    applications: Globs = Field(default_factory=list, description="whole application names")
+
+
+class Rule(Names):
+    """One rule; every condition that is given must hold. The first rule that speaks about a finding decides."""
+
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:-]{0,62}$", description="its name; a label of metrics")
+    finding: Literal["orphan", "duplicate"] = Field(description="what it is about")
+    evidence: Annotated[list[Literal["superseded", "over_budget"]], Field(min_length=1)] = Field(
+        default_factory=list, description="any of these; required for cancel"
+    )
+    ignore: Names = Field(default_factory=Names, description="one hit here, and the rule does not speak")
+    after: Grace = Field(default=timedelta(0), description="patience from the moment it became what the rule is about")
+    keep: Literal["newest"] | None = Field(
+        default=None, description="duplicates: which copy stays; the evidence is about the older ones"
+    )
+    writers: Literal["protect", "allow"] = Field(
+        default="protect", description="allow: a transaction that has written is rolled back whole"
+    )
+    action: Literal["cancel", "observe"] = Field(default="observe", description="cancel, or only count")
+
+
+class PolicyLimits(Model):
+    """Bounds on acts, for each cluster."""
+
+    per_minute: int = Field(
+        default=_LIMITS.per_minute, ge=1, le=600, description="acts of each rule; a new actor begins with none"
+    )
+    share: float = Field(
+        default=_LIMITS.share, gt=0, le=1, description="share of the running backends at once, at least one"
+    )
+    pause: Grace = Field(default=_LIMITS.pause, description="after each act")
+    tries: int = Field(
+        default=_LIMITS.tries, ge=1, le=10, description="for one run, with growing pauses; then it is ineffective"
+    )
+    stop_after_failures: int = Field(
+        default=_LIMITS.stop_after_failures, ge=1, description="ineffective acts in a row that stop everything"
+    )
+    stop_for: Duration = Field(default=_LIMITS.stop_for, description="how long that, or a refused act, stops it")
+    rest: Duration = Field(
+        default=_LIMITS.rest, description="how long a key rests whose work came back at once after its cancel"
+    )
+
+
+class PolicyProtect(Model):
+    """Who is never touched. Provider roles, waits for replication and for the client cannot be taken off."""
+
+    superusers: bool = Field(default=True, description="sessions of superusers")
+    maintenance: bool = Field(default=True, description="VACUUM, ANALYZE, CREATE, ALTER, REINDEX and their like")
+    backups: bool = Field(default=True, description="backups and dumps, by their application name")
+    talking: bool = Field(default=True, description="keyed runs whose statements keep coming")
+    roles: list[Glob] = Field(default_factory=list, description="further login roles")
+    applications: list[Glob] = Field(default_factory=list, description="further application names")
+
+
+class PolicySection(Model):
+    """What may be done about findings. Everything in here can be taken away at run time, nothing can be added."""
+
+    mode: Mode = Field(default="dry-run", description="one of the two keys; the other is the cluster's mode")
+    disarm_file: str | None = Field(
+        default=None, min_length=1, description="while this file exists nothing is signalled"
+    )
+    rules: Annotated[list[Rule], Field(min_length=1)] | None = Field(
+        default=None, description="in this order; without any, every orphan is rehearsed"
+    )
+    limits: PolicyLimits = Field(default_factory=PolicyLimits)
+    protect: PolicyProtect = Field(default_factory=PolicyProtect)
+
+
+class LedgerSection(Model):
+    """Where acts are on record. Without a ledger nothing is ever signalled."""
+
+    url: str | None = Field(
+        default=None, min_length=1, description="sqlite:////absolute/path.db or postgresql://…; null: dry run only"
+    )
+    keep: Duration = Field(default=timedelta(days=30), description="how long acts are kept")
