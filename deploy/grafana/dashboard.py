@@ -112,19 +112,51 @@ PANELS: tuple[tuple[str, str, str, tuple[tuple[str, str], ...]], ...] = (
         ),
     ),
     (
-        "What would be cancelled",
-        "Each run once, by rule: the rehearsal.",
+        "Acts, and what would be done in dry run",
+        "Guarded cancels that were sent; runs that a rule would have cancelled, each once.",
         "short",
         (
             (
+                f"max by (server, rule) (increase(pgwatchdog_cancel_attempts_total{{{CHOSEN}}}[1h]))",
+                "{{server}} {{rule}}: sent",
+            ),
+            (
                 f"max by (server, rule) (increase(pgwatchdog_dry_run_cancels_total{{{CHOSEN}}}[1h]))",
-                "{{server}} {{rule}}",
+                "{{server}} {{rule}}: rehearsed",
             ),
         ),
     ),
     (
-        "What would be left alone, and why",
-        "Each run once for each reason.",
+        "Acts that did not work",
+        "Refused, too late, without effect, or undone by a retry.",
+        "short",
+        (
+            (
+                f"max by (server, rule, reason) (increase(pgwatchdog_cancel_failures_total{{{CHOSEN}}}[1h])) > 0",
+                "{{server}} {{rule}}: {{reason}}",
+            ),
+            (
+                f"max by (server, rule) (increase(pgwatchdog_cancel_ineffective_total{{{CHOSEN}}}[1h])) > 0",
+                "{{server}} {{rule}}: ineffective",
+            ),
+            (
+                f"max by (server, rule) (increase(pgwatchdog_retries_after_cancel_total{{{CHOSEN}}}[1h])) > 0",
+                "{{server}} {{rule}}: came back at once",
+            ),
+        ),
+    ),
+    (
+        "Armed",
+        "1: what policy decides is done. Below: every reason why it is not.",
+        "short",
+        (
+            (f"max by (server) (pgwatchdog_enforcing{{{CHOSEN}}})", "{{server}}"),
+            (f"max by (server, reason) (pgwatchdog_disarmed{{{CHOSEN}}}) > 0", "{{server}} not: {{reason}}"),
+        ),
+    ),
+    (
+        "Left alone, and why",
+        "Each run once for each reason, in dry run too.",
         "short",
         (
             (

@@ -23,6 +23,7 @@ from watchdog.core.look import Look, Unread
 from watchdog.core.memory import PolicyMemory
 from watchdog.core.policy import Policy
 from watchdog.core.verdicts import Verdict
+from watchdog.ledger.history import Wanted
 from watchdog.ledger.store import Store
 from watchdog.ledger.writer import Writer
 from watchdog.postgres.password import Password
@@ -162,7 +163,7 @@ def actor_on(  # noqa: PLR0913  # what a test changes, and no more
 
 def history(folder: Path) -> list[dict[str, Any]]:  # rows as the ledger has them
     """The acts in a folder's ledger, oldest first."""
-    return Store(f"sqlite:///{folder}/ledger.db").history(lambda query: query)[::-1]
+    return Store(f"sqlite:///{folder}/ledger.db").history(Wanted())[::-1]
 
 
 def answer(connection: Client) -> str | None:

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from watchdog.core.activity import Clock
+from watchdog.core.evidence import Evidence, Kind
+from watchdog.core.verdicts import Action
 from watchdog.errors import ConfigurationError
 from watchdog.ledger.store import check_url
 from watchdog.postgres.dsn import check_dsn
@@ -182,3 +184,78 @@ def test_every_key_of_the_schema_says_what_it_is_for() -> None:
         return found
 
     assert undescribed(json_schema()) == []
+
+
+ARMED = """
+clusters:
+  - {name: a, dsn: host=db1, mode: enforce}
+  - {name: b, dsn: host=db2}
+policy:
+  mode: enforce
+  disarm_file: disarm
+  rules:
+    - {name: orphans, finding: orphan, evidence: [over_budget], roles: ["etl_*"], after: 10s, action: cancel}
+    - name: copies
+      finding: duplicate
+      evidence: [superseded]
+      jobs: [threads]
+      ignore: {databases: [archive]}
+      writers: allow
+  limits: {per_minute: 2}
+  protect: {backups: false, roles: [boss]}
+ledger: {url: "sqlite:////var/lib/pgwatchdog/ledger.db", keep: 7d}
+"""
+
+
+def test_policy_becomes_core_values(tmp_path: Path) -> None:
+    settings = load(tmp_path, ARMED)
+    orphans, copies = settings.policy.rules
+    assert (orphans.kind, orphans.action, orphans.only.roles) == (Kind.ORPHAN, Action.CANCEL, ("etl_*",))
+    assert (orphans.after, orphans.writers) == (timedelta(seconds=10), False)
+    assert (copies.action, copies.only.jobs, copies.ignore.databases) == (Action.OBSERVE, ("threads",), ("archive",))
+    assert (copies.kind, copies.evidence, copies.writers) == (Kind.DUPLICATE, {Evidence.SUPERSEDED}, True)
+    assert (settings.policy.limits.per_minute, settings.policy.limits.tries) == (2, 3)
+    assert (settings.policy.protect.backups, settings.policy.protect.superusers) == (False, True)
+    assert (settings.disarm_file, settings.ledger_keep) == (tmp_path / "disarm", timedelta(days=7))
+
+
+def test_arming_takes_two_keys(tmp_path: Path) -> None:
+    assert load(tmp_path, ARMED).armed == ("a",)
+    one = load(tmp_path, ARMED.replace("  mode: enforce\n", "  mode: dry-run\n"))
+    other = load(tmp_path, ARMED.replace(", mode: enforce}", "}"))
+    assert (one.armed, other.armed) == ((), ())
+    assert any("clusters[0].mode: enforce arms nothing" in warning for warning in one.warnings)
+    assert any("policy.mode: enforce arms nothing" in warning for warning in other.warnings)
+
+
+def test_without_a_policy_every_orphan_is_rehearsed_and_nothing_is_armed(tmp_path: Path) -> None:
+    settings = load(tmp_path, SMALLEST)
+    assert [rule.name for rule in settings.policy.rules] == ["over-budget"]
+    assert (settings.enforces, settings.armed, settings.ledger_url) == (False, (), None)
+
+
+@pytest.mark.parametrize(("mode", "who"), [(0o622, "everybody"), (0o620, "its group")])
+def test_a_file_that_arms_and_that_others_may_write_is_refused(tmp_path: Path, mode: int, who: str) -> None:
+    load(tmp_path, ARMED)
+    file = tmp_path / "pgwatchdog.yaml"
+    file.chmod(mode)
+    with pytest.raises(ConfigurationError, match=f"this file arms and {who} may write it: chmod go-w pgwatchdog.yaml"):
+        load_file(file, env={}, check_dsn=check_dsn, check_url=check_url)
+    file.write_text(ARMED.replace(", mode: enforce}", "}"))
+    assert load_file(file, env={}, check_dsn=check_dsn, check_url=check_url).armed == ()
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["PGWATCHDOG_POLICY_MODE", "PGWATCHDOG_MODE", "PGWATCHDOG_CLUSTERS_MODE", "PGWATCHDOG_ENFORCE", "PGWATCHDOG_ARMED"],
+)
+def test_no_variable_arms(tmp_path: Path, name: str) -> None:
+    [problem] = problems(tmp_path, SMALLEST, **{name: "enforce"})
+    assert problem == f"environment {name}: cannot be set here; what may be touched is decided in the file alone"
+
+
+def test_the_ledger_may_come_from_the_environment(tmp_path: Path) -> None:
+    settings = load(tmp_path, SMALLEST, PGWATCHDOG_LEDGER_URL="sqlite:////state/ledger.db")
+    assert settings.ledger_url == "sqlite:////state/ledger.db"
+    [problem] = problems(tmp_path, SMALLEST, PGWATCHDOG_LEDGER_URL="ledger.db")
+    assert problem.startswith("environment PGWATCHDOG_LEDGER_URL: is no URL: write sqlite:////")

@@ -7,8 +7,10 @@ import typer
 
 from watchdog.cli import wiring
 from watchdog.cli.options import Config
+from watchdog.ledger.store import shown
 from watchdog.settings.durations import format_duration
 from watchdog.settings.load import json_schema
+from watchdog.settings.tree import Settings
 
 
 def check(config: Config = None) -> None:
@@ -20,9 +22,20 @@ def check(config: Config = None) -> None:
     typer.echo(f"  {clusters} cluster{'s' if clusters != 1 else ''}: {', '.join(c.name for c in settings.clusters)}")
     listed = ", ".join(f"{name} {format_duration(limit)}" for name, limit in budgets.items())
     typer.echo(f"  {len(budgets)} budget{'s' if len(budgets) != 1 else ''}{': ' if listed else ''}{listed}")
-    typer.echo(f"  mode: dry run, a look every {format_duration(settings.interval)}")
+    typer.echo(f"  a look every {format_duration(settings.interval)}")
+    for line in _acting(settings):
+        typer.echo(f"  {line}")
     for warning in settings.warnings:
         typer.echo(f"warning: {warning}")
+
+
+def _acting(settings: Settings) -> list[str]:
+    """What may be done, and to whom."""
+    rules = ", ".join(f"{rule.name} ({rule.action})" for rule in settings.policy.rules)
+    ledger = "none: nothing can be signalled" if settings.ledger_url is None else shown(settings.ledger_url)
+    armed = ", ".join(settings.armed)
+    mode = f"ARMED: {armed}" if armed else "mode: dry run, nothing is signalled"
+    return [f"rules: {rules}", f"ledger: {ledger}", mode]
 
 
 def schema() -> None:

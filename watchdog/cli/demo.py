@@ -1,11 +1,13 @@
-"""`pgwatchdog demo`: orphans on a real Postgres, watched live, with a table at the end."""
+"""`pgwatchdog demo`: orphans on a real Postgres, watched live in dry run and then armed, with a table at the end."""
 
 import asyncio
 import os
 import signal
 import tempfile
 import threading
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -15,13 +17,24 @@ from rich.console import Console
 from rich.table import Table
 
 from watchdog.cli import wiring
+from watchdog.core.recall import Recorded
+from watchdog.demo.accounts import Works, record_words, round_words, rows
 from watchdog.demo.guardian import Guardian
+from watchdog.demo.scenery import allow_to_cancel, prepare
 from watchdog.demo.server import EmbeddedServer, create_server
-from watchdog.demo.stage import Stage, Work, server_log
-from watchdog.demo.stories import CONFIGURATION, GRACE, THREADS_BUDGET, WEB_BUDGET
+from watchdog.demo.stage import Stage
+from watchdog.demo.stories import BUDGETS, GRACE, RULES, THREADS_BUDGET, WEB_BUDGET, Story
+from watchdog.ledger.history import Wanted
+from watchdog.ledger.rows import recorded_of
+from watchdog.ledger.store import Store
 from watchdog.logs import Format, Level, configure_logs
+from watchdog.runtime.ports import Sink
 
 WIDTH = 100
+COLUMNS = (
+    ("", 1), ("STORY", 20), ("FOR\nNOBODY\nDRY RUN", 7), ("FOR\nNOBODY\nARMED", 6), ("ORPHAN", 8), ("EVIDENCE", 11),
+    ("DONE", 11), ("THE SERVER'S LOG", 20),
+)  # fmt: skip
 
 
 def demo(
@@ -49,25 +62,94 @@ async def _demo(folder: Path, *, guardian: Guardian, keep: bool) -> None:
     console = Console(highlight=False, width=WIDTH)
     console.print("Booting a Postgres of its own …")
     server = await asyncio.to_thread(_boot, folder, guardian)
-    stage = Stage(server, guardian, lambda at, text: console.print(f"  {at:5.1f} s  {text}"))
-    cast = await asyncio.to_thread(stage.prepare)
-    daemon = wiring.daemon(wiring.load_settings(_configuration(folder, server), env={}), reload=None, sinks=[stage])
-    stop, up = asyncio.Event(), asyncio.Event()
-    watching = asyncio.create_task(daemon.run(stop=stop, listening=lambda address: _listening(console, address, up)))
-    await asyncio.wait({watching, asyncio.ensure_future(up.wait())}, return_when=asyncio.FIRST_COMPLETED)
-    try:
-        works = await stage.play(cast)
-        console.print(_table(works, server))
-        console.print(
-            "For nobody: how long the work ran on after its caller had left. Orphan: when it was called one,\n"
-            f"counted from its start. Budgets: web {WEB_BUDGET}, threads {THREADS_BUDGET}; grace {GRACE}.\n"
-        )
-        console.print(_summary(works))
-        if keep:
-            await _stay(console, server)
-    finally:
-        stop.set()
-        await watching
+    cast = await asyncio.to_thread(prepare, server)
+    theatre = _Theatre(folder, console, guardian, server, cast)
+    console.print("\nRound one, in dry run: everything is decided, nothing is signalled.")
+    dry_run = await theatre.play(theatre.in_dry_run())
+    console.print("\nRound two, armed: the same stories, and what policy decides is done.")
+    await asyncio.to_thread(allow_to_cancel, server)
+    armed = await theatre.play(theatre.armed())
+    acts = await asyncio.to_thread(theatre.recorded)
+    _conclude(console, dry_run, armed, acts)
+    if keep:
+        await theatre.stay()
+
+
+@dataclass(frozen=True, slots=True)
+class _Theatre:
+    """What both rounds have in common. Each has a daemon of its own, with an ordinary file for the usual code path."""
+
+    folder: Path
+    console: Console
+    guardian: Guardian
+    server: EmbeddedServer
+    cast: Sequence[Story]
+
+    async def play(self, configuration: Path) -> Works:
+        """One round: every story once, while a daemon with this configuration watches."""
+        stage = Stage(self.server, self.guardian, lambda at, text: self.console.print(f"  {at:5.1f} s  {text}"))
+        async with self._watched(configuration, stage):
+            return await stage.play(self.cast)
+
+    async def stay(self) -> None:
+        """Leave everything up, the daemon in dry run again, until somebody ends it."""
+        self.console.print("\nServer and daemon stay up until Ctrl-C, the daemon in dry run again: it only reports.")
+        async with self._watched(self.in_dry_run()):
+            where = f"{self.server.password}@127.0.0.1:{self.server.port}/postgres"
+            for line in (
+                f"psql 'postgresql://web_app:{where}' -c 'SELECT pg_sleep(60)'",
+                f"pgwatchdog report 'postgresql://pgwatchdog:{where}' --budget {WEB_BUDGET}",
+                f"pgwatchdog history -c {self.armed()}",
+            ):
+                self.console.print(f"  {line}", soft_wrap=True)
+            await asyncio.Event().wait()
+
+    def in_dry_run(self) -> Path:
+        """The configuration of round one."""
+        return self._configuration("dry-run", mode="dry-run")
+
+    def armed(self) -> Path:
+        """The configuration of round two: the same, with both keys turned and a ledger."""
+        return self._configuration("armed", mode="enforce", ledger=f'ledger: {{url: "{self._ledger}"}}\n')
+
+    def recorded(self) -> list[Recorded]:
+        """The acts on record, oldest first."""
+        store = Store(self._ledger)
+        try:
+            return [recorded_of(row) for row in reversed(store.history(Wanted()))]
+        finally:
+            store.close()
+
+    @property
+    def _ledger(self) -> str:
+        return f"sqlite:///{self.folder / 'ledger.db'}"
+
+    def _configuration(self, name: str, *, mode: str, ledger: str = "") -> Path:
+        password = _private(self.folder / "password", self.server.password)
+        target = f'dsn: "{self.server.dsn(role="pgwatchdog")}", password_file: {password.name}'
+        cluster = f"clusters:\n  - {{name: demo, {target}, mode: {mode}}}\n"
+        policy = f"policy:\n  mode: {mode}\n{RULES}"
+        text = f'web: {{listen: "127.0.0.1:0"}}\n{cluster}{BUDGETS}{policy}{ledger}'
+        return _private(self.folder / f"{name}.yaml", text)
+
+    @asynccontextmanager
+    async def _watched(self, configuration: Path, *sinks: Sink) -> AsyncIterator[None]:
+        """A daemon is up and watches; at the end it is stopped."""
+        daemon = wiring.daemon(wiring.load_settings(configuration, env={}), reload=None, sinks=sinks)
+        stop, up = asyncio.Event(), asyncio.Event()
+        watching = asyncio.create_task(daemon.run(stop=stop, listening=lambda address: self._listening(address, up)))
+        try:
+            await asyncio.wait({watching, asyncio.ensure_future(up.wait())}, return_when=asyncio.FIRST_COMPLETED)
+            if watching.done():
+                watching.result()  # it could not even begin, and this says why
+            yield
+        finally:
+            stop.set()
+            await watching
+
+    def _listening(self, address: str, up: asyncio.Event) -> None:
+        self.console.print(f"The daemon is watching: {address} and {address}metrics")
+        up.set()
 
 
 def _boot(folder: Path, guardian: Guardian) -> EmbeddedServer:
@@ -76,71 +158,41 @@ def _boot(folder: Path, guardian: Guardian) -> EmbeddedServer:
     return server
 
 
-def _configuration(folder: Path, server: EmbeddedServer) -> Path:
-    """Write the daemon's configuration; it is an ordinary file for the ordinary code path."""
-    (folder / "password").touch(mode=0o600)
-    (folder / "password").write_text(server.password, encoding="ascii")
-    path = folder / "pgwatchdog.yaml"
-    cluster = f'clusters:\n  - {{name: demo, dsn: "{server.dsn(role="pgwatchdog")}", password_file: password}}\n'
-    path.write_text(f'web: {{listen: "127.0.0.1:0"}}\n{cluster}{CONFIGURATION}', encoding="utf-8")
+def _private(path: Path, text: str) -> Path:
+    """Write a file that nobody else may read or write: what arms is refused otherwise."""
+    path.touch(mode=0o600)
+    path.write_text(text, encoding="utf-8")
     return path
 
 
-def _listening(console: Console, address: str, up: asyncio.Event) -> None:
-    console.print(f"The daemon is watching: {address} and {address}metrics")
-    up.set()
+def _conclude(console: Console, dry_run: Works, armed: Works, acts: Sequence[Recorded]) -> None:
+    console.print()
+    console.print(_table(dry_run, armed))
+    console.print(
+        "For nobody: how long the work ran on after its caller had left. Orphan: when it was called one,\n"
+        "counted from its start, and the evidence, both in dry run. Done: when armed; a dry run does nothing.\n"
+        f"Budgets: web {WEB_BUDGET}, threads {THREADS_BUDGET}; grace {GRACE}.\n"
+    )
+    console.print(round_words("Dry run", dry_run))
+    console.print(round_words("Armed", armed))
+    console.print(record_words(acts, armed))
+    console.print("`pgwatchdog history` shows such a record: who, on what grounds, and what came of it.")
 
 
-def _table(works: Sequence[Work], server: EmbeddedServer) -> Table:
-    table = Table(title="What happened", title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("STORY", width=36)
-    table.add_column("FOR NOBODY", width=8, justify="right")
-    table.add_column("ORPHAN", width=9)
-    table.add_column("EVIDENCE", width=11)
-    table.add_column("THE SERVER'S LOG", width=24)
-    for name in dict.fromkeys(work.story.name for work in works):
-        first, *more = [work for work in works if work.story.name == name]
-        table.add_row(f"{name} {first.story.title}", *_row(first, server))
-        for number, work in enumerate((work for work in more if work.left is not None), start=2):
-            table.add_row(f"    its copy number {number}", *_row(work, server))
+def _table(dry_run: Works, armed: Works) -> Table:
+    table = Table(
+        title="What happened",
+        title_justify="left",
+        title_style="bold",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+    )
+    for name, width in COLUMNS:
+        table.add_column(name, width=width)
+    for row in rows(dry_run, armed):
+        table.add_row(*row.cells())
     return table
-
-
-def _row(work: Work, server: EmbeddedServer) -> tuple[str, ...]:
-    return (
-        "-" if work.for_nobody is None else f"{work.for_nobody:.1f} s",
-        _called(work),
-        "\n".join(sorted(work.evidence)).replace("_", " ") or "-",
-        server_log(server, work) or "nothing",
-    )
-
-
-def _called(work: Work) -> str:
-    if work.named_at is not None:
-        return f"at {work.named_at - work.began:.1f} s"
-    return "nearing" if "nearing" in work.named else "no"
-
-
-def _summary(works: Sequence[Work]) -> str:
-    left = [work.left for work in works if work.left is not None]
-    orphans = [work for work in works if work.named_at is not None]
-    gone = [work.ended for work in orphans if work.ended is not None]
-    if not left or not gone:
-        return "No orphan was seen."
-    after = max(gone) - max(left)
-    wasted = sum(work.for_nobody or 0.0 for work in works)
-    return (
-        f"{len(orphans)} orphans, {wasted:.0f} s of work for nobody. The last caller left at {max(left):.1f} s;\n"
-        f"the last orphan was gone {after:.1f} s after that, when its work was done: this was a dry run."
-    )
-
-
-async def _stay(console: Console, server: EmbeddedServer) -> None:
-    console.print("\nServer and daemon stay up until Ctrl-C.")
-    where = f"{server.password}@127.0.0.1:{server.port}/postgres"
-    console.print(f"  psql 'postgresql://web_app:{where}' -c 'SELECT pg_sleep(60)'", soft_wrap=True)
-    console.print(f"  pgwatchdog report 'postgresql://pgwatchdog:{where}' --budget {WEB_BUDGET}", soft_wrap=True)
-    await asyncio.Event().wait()
 
 
 def _stop_on_sigterm() -> None:

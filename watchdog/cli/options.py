@@ -1,11 +1,14 @@
 """Options that several commands share, under the names that people type from memory."""
 
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from watchdog.errors import UsageError
 from watchdog.logs import Format, Level
+from watchdog.settings.durations import parse_duration
 
 Config = Annotated[
     Path | None,
@@ -19,3 +22,20 @@ LogLevel = Annotated[
 ]
 LogFormat = Annotated[Format, typer.Option("--log.format", envvar="PGWATCHDOG_LOG_FORMAT", help="Shape of log lines.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Never signal anything, whatever the file says.")]
+
+
+def duration(text: str, *, option: str, zero: bool = False) -> timedelta:
+    """A duration from the command line.
+
+    Raises:
+        UsageError: naming the option.
+
+    """
+    if text.isdigit():
+        text_or_number: object = int(text)
+    else:
+        text_or_number = text
+    try:
+        return parse_duration(text_or_number, zero=zero)
+    except ValueError as error:
+        raise UsageError(f"{option}: {error}") from error

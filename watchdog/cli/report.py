@@ -12,14 +12,13 @@ import typer
 
 from watchdog.cli import render, wiring
 from watchdog.cli.exits import Exit
-from watchdog.cli.options import Config
+from watchdog.cli.options import Config, duration
 from watchdog.core.budgets import SHORTEST_INTERVAL
 from watchdog.core.evidence import ALARMING
 from watchdog.core.look import Look, Reason, Unread
 from watchdog.errors import ReadError, UsageError
 from watchdog.logs import Event, Format, Level, configure_logs, get_logger
 from watchdog.runtime.cycle import Cycle
-from watchdog.settings.durations import parse_duration
 from watchdog.settings.tree import Settings
 
 State = Look | Unread
@@ -50,7 +49,7 @@ def report(
     """
     configure_logs(form=Format.LOGFMT, level=Level.ERROR)
     settings = _settings(dsns or [], config=config, budget=budget, grace=grace)
-    pause = None if watch is None else _duration(watch, option="--watch")
+    pause = None if watch is None else duration(watch, option="--watch")
     if pause is not None and pause < SHORTEST_INTERVAL:
         raise UsageError("--watch: at least 1s: a watchdog must not become the load")
     code = asyncio.run(_report(settings, form=form, pause=pause))
@@ -73,23 +72,12 @@ def _settings(dsns: Sequence[str], *, config: Path | None, budget: str | None, g
         return wiring.settings_for(
             dsns,
             env=os.environ,
-            budget=None if budget is None else _duration(budget, option="--budget"),
-            grace=None if grace is None else _duration(grace, option="--grace", zero=True),
+            budget=None if budget is None else duration(budget, option="--budget"),
+            grace=None if grace is None else duration(grace, option="--grace", zero=True),
         )
     if budget is not None or grace is not None:
         raise UsageError("--budget and --grace go with connection strings; a file has its own budgets")
     return wiring.load_settings(config, env=os.environ)
-
-
-def _duration(text: str, *, option: str, zero: bool = False) -> timedelta:
-    if text.isdigit():
-        text_or_number: object = int(text)
-    else:
-        text_or_number = text
-    try:
-        return parse_duration(text_or_number, zero=zero)
-    except ValueError as error:
-        raise UsageError(f"{option}: {error}") from error
 
 
 async def _report(settings: Settings, *, form: Output, pause: timedelta | None) -> Exit:

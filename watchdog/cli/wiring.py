@@ -92,6 +92,33 @@ def cycles(settings: Settings, *, pause: timedelta = timedelta(0)) -> list[Cycle
     return [_looking(cluster, settings=settings, arming=arming, pause=pause) for cluster in settings.clusters]
 
 
+def by_hand(settings: Settings, server: str) -> tuple[Cycle, Writer]:
+    """A cycle over one cluster, and the ledger, for an act that a person asks for.
+
+    Raises:
+        UsageError: there is no such cluster, or no ledger.
+
+    """
+    if settings.ledger_url is None:
+        raise UsageError(f"{settings.source}: ledger.url is not set, and there is no act that is not on record")
+    ledger = Writer(Store(settings.ledger_url), settings.timeout.total_seconds())
+    return looking(settings, server), ledger
+
+
+def looking(settings: Settings, server: str) -> Cycle:
+    """A cycle over one cluster that only looks.
+
+    Raises:
+        UsageError: there is no such cluster.
+
+    """
+    found = next((each for each in cycles(settings) if each.server == server), None)
+    if found is None:
+        names = ", ".join(each.name for each in settings.clusters)
+        raise UsageError(f"no cluster is called {server!r}; configured are {names}")
+    return found
+
+
 def arming_of(settings: Settings, *, dry_run: bool) -> Arming:
     """What the configuration arms, and what may take that away; `dry_run` is the flag of the command line."""
     return Arming(

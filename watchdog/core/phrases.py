@@ -53,7 +53,7 @@ def verdict_words(verdict: Verdict) -> str:
         return f"shown only, by rule {verdict.rule}"
     if verdict.hand is Hand.REHEARSE:
         return f"would {verdict.action} (dry run)"
-    return f"{verdict.action} sent" if verdict.carried_out else f"{verdict.action} now"
+    return "cancel sent, its effect is awaited" if verdict.carried_out else "to be cancelled"
 
 
 def lease_holder(look: Look) -> str | None:

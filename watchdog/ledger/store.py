@@ -4,20 +4,21 @@ An intent is on the disk when `intend` returns: SQLite in WAL mode with synchron
 synchronous_commit on.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from sqlite3 import Connection as SQLiteConnection
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Select, create_engine, delete, event, insert, inspect, select, text, update
+from sqlalchemy import Connection, Engine, create_engine, delete, event, insert, inspect, select, text, update
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 
 from watchdog.core.acts import Act, Effect, Outcome, Result
 from watchdog.core.recall import Recorded
 from watchdog.errors import LedgerError
+from watchdog.ledger.history import Wanted, query_of
 from watchdog.ledger.rows import recorded_of, row_of
 from watchdog.ledger.tables import ACTS, SCHEMA, STEPS, Step
 
@@ -81,13 +82,10 @@ class Store:
             connection.execute(left.values(outcome=str(Outcome.UNKNOWN), outcome_at=at))
         return records[::-1]
 
-    def history(
-        self, wanted: Callable[[Select[Any]], Select[Any]]
-    ) -> list[dict[str, Any]]:  # rows as the database has them
-        """The acts that a query over the table selects, newest first."""
-        query = wanted(select(ACTS)).order_by(ACTS.c.intended_at.desc(), ACTS.c.id.desc())
+    def history(self, wanted: Wanted) -> list[dict[str, Any]]:  # rows as the database has them
+        """The acts that are wanted, newest first."""
         with self._transaction() as connection:
-            return [dict(row) for row in connection.execute(query).mappings()]
+            return [dict(row) for row in connection.execute(query_of(wanted)).mappings()]
 
     def prune(self, before: datetime) -> int:
         """Drop the acts that are older; how many those were."""

@@ -29,7 +29,7 @@ class Arming:
             (Obstacle.CLUSTER_MODE, not cluster_enforces),
             (Obstacle.FLAG, self.dry_run),
             (Obstacle.NO_RULE, not self.has_rule),
-            (Obstacle.DISARM_FILE, self._is_disarmed_by_file()),
+            (Obstacle.DISARM_FILE, self.is_disarmed_by_file),
             (Obstacle.SIGNAL, self.signalled),
             (Obstacle.RELOAD_FAILED, self.reload_failed),
         )
@@ -49,7 +49,9 @@ class Arming:
         self.policy_enforces, self.has_rule = other.policy_enforces, other.has_rule
         self.disarm_file = other.disarm_file
 
-    def _is_disarmed_by_file(self) -> bool:
+    @property
+    def is_disarmed_by_file(self) -> bool:
+        """True while the file is there, or cannot be looked for."""
         if self.disarm_file is None:
             return False
         try:

@@ -1,6 +1,7 @@
 """Loading: a file or the environment alone becomes `Settings`, or one error that lists every problem."""
 
 import difflib
+import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
@@ -179,6 +180,12 @@ def _sentence(error: Mapping[str, typing.Any], place: Place) -> str:  # the libr
             message = f"{str(value).lower()} is not a word: put it in quotes if it is meant"
         case "too_short" if place == ("clusters",):
             message = "is empty: name at least one cluster"
+        case "too_short":
+            message = "is an empty list, which could mean all or none: leave the key out, or name somebody"
+        case "string_too_short":
+            message = "is empty"
+        case "string_pattern_mismatch" if place[-1:] == ("name",):
+            message = f"{_shown(value)} is no name: write at most 63 characters; for rules letters, digits and _ . : -"
         case "model_type" | "dict_type":
             message = f"must be a mapping of keys to values, not {_shown(value)}"
         case "list_type":
@@ -220,13 +227,22 @@ def _inner(annotation: object, part: str | int) -> object:
     model = _model(annotation)
     if model is not None and isinstance(part, str) and part in model.model_fields:
         return model.model_fields[part].annotation
+    annotation = _plain(annotation)
     arguments = typing.get_args(annotation)
     return arguments[-1] if typing.get_origin(annotation) in (list, dict) else annotation
 
 
-def _model(annotation: object) -> type[BaseModel] | None:
+def _plain(annotation: object) -> object:
+    """The type itself, without what says that it may be missing and what is checked about it."""
+    if typing.get_origin(annotation) is types.UnionType or typing.get_origin(annotation) is typing.Union:
+        annotation = next(each for each in typing.get_args(annotation) if each is not type(None))
     if typing.get_origin(annotation) is typing.Annotated:
         annotation = typing.get_args(annotation)[0]
+    return annotation
+
+
+def _model(annotation: object) -> type[BaseModel] | None:
+    annotation = _plain(annotation)
     return annotation if isinstance(annotation, type) and issubclass(annotation, BaseModel) else None
 
 

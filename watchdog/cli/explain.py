@@ -1,0 +1,50 @@
+"""`pgwatchdog explain`: one backend walked through budgets, evidence, rules and protections."""
+
+import asyncio
+import os
+from typing import Annotated
+
+import typer
+
+from watchdog.cli import wiring
+from watchdog.cli.options import Config
+from watchdog.core.explain import Line
+from watchdog.core.explain import explain as explained
+from watchdog.core.protections import Scene
+from watchdog.logs import Format, Level, configure_logs
+from watchdog.settings.tree import Settings
+
+MARK = "  <- decides"
+
+
+def explain(
+    server: Annotated[str, typer.Argument(help="The cluster's name in the configuration.")],
+    pid: Annotated[int, typer.Argument(min=1, help="The backend's pid.")],
+    config: Config = None,
+) -> None:
+    """Say what is made of one backend and which condition decided. Looks once and never acts.
+
+    What only the running daemon knows (limits, pauses, earlier acts) is not in it: see pgwatchdog history.
+    """
+    configure_logs(form=Format.LOGFMT, level=Level.ERROR)
+    settings = wiring.load_settings(config, env=os.environ)
+    typer.echo(asyncio.run(_explain(settings, server, pid)), nl=False)
+
+
+async def _explain(settings: Settings, server: str, pid: int) -> str:
+    cycle = wiring.looking(settings, server)
+    try:
+        look = await cycle.look(tick=True)
+        scene = Scene(look.census, settings.policy.protect, await cycle.source.commands([pid]))
+        lines = explained(look, pid=pid, book=settings.book, policy=settings.policy, scene=scene)
+        if lines is not None:
+            return "".join(map(_written, lines))
+        there = any(found == pid for found, _ in await cycle.source.alive([pid]))
+    finally:
+        cycle.source.close()
+    what = "is idle, or no client: there is nothing to judge" if there else "is not there"
+    return f"pid {pid} on {server} {what}.\n"
+
+
+def _written(line: Line) -> str:
+    return f"{'  ' * line.depth}{line.text}{MARK if line.decides else ''}\n"

@@ -1,0 +1,104 @@
+"""An act that a person asks for: the same protections, the same guarded statement, the same record.
+
+It needs no arming and no lease, because somebody has looked at this one run and named it. It needs the run's start,
+so that what is cancelled is what was looked at.
+"""
+
+import asyncio
+import secrets
+import time
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from watchdog.core.activity import Clock, Run
+from watchdog.core.acts import Act, Done, Effect, Outcome, Result, Tried, aim_of, tried
+from watchdog.core.effects import follow, vanished
+from watchdog.core.evidence import Finding, Kind
+from watchdog.core.look import Look
+from watchdog.core.protections import Scene, protection
+from watchdog.core.rules import Names, Rule
+from watchdog.core.verdicts import Action, Hand, Verdict, Withheld
+from watchdog.runtime.cycle import Cycle
+from watchdog.runtime.ports import Ledger
+
+PATIENCE = 5.0
+"""Seconds to wait for an effect."""
+
+PAUSE = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why nothing was tried, as a sentence."""
+
+    sentence: str
+
+
+def rule_for(kind: Kind) -> Rule:
+    """The rule under which a person's act stands in the ledger."""
+    return Rule("by-hand", kind, frozenset(), Action.CANCEL, only=Names(roles=("*",)))
+
+
+async def cancel_by_hand(
+    cycle: Cycle, ledger: Ledger, *, pid: int, start: datetime, rehearse: bool
+) -> tuple[Done, Effect | None] | Refusal:
+    """Cancel the run of `pid` that began at `start`, if it is an orphan or a duplicate and nothing protects it.
+
+    Raises:
+        ReadError: the cluster could not be read.
+        LedgerError: the act could not be put on record: it was not done, or its outcome is not there.
+
+    """
+    look = await cycle.look(tick=True)
+    found = _found(look, pid=pid, start=start)
+    if isinstance(found, Refusal):
+        return found
+    rule = rule_for(found.kind)
+    withheld = protection(
+        found, rule=rule, scene=Scene(look.census, cycle.policy.protect, await cycle.source.commands([pid]))
+    )
+    aim = aim_of(found, rule=rule)
+    if withheld is not None or aim is None:
+        return Refusal(f"pid {pid} is protected: {(withheld or Withheld.UNKNOWN_ROLE).replace('_', ' ')}")
+    hand = Hand.REHEARSE if rehearse else Hand.SIGNAL
+    act = Act(secrets.token_hex(8), cycle.server, Verdict(found, hand, Action.CANCEL, rule.name), 1, look.snapshot.at)
+    await ledger.intend([act])
+    if rehearse:
+        done = Done(act, Result.REHEARSED, timedelta(0))
+    else:
+        result, met, detail = await cycle.source.cancel(aim, act=act.id)
+        done = Done(act, result, timedelta(seconds=time.monotonic() - cycle.read_at), met, detail)
+    effect = await _effect(cycle, act) if done.result is Result.SIGNALLED else None
+    await ledger.record([done], effects=[effect] if effect is not None else [], came_back=())
+    return done, effect
+
+
+def _found(look: Look, *, pid: int, start: datetime) -> Finding | Refusal:
+    """The finding about the run that was meant."""
+    mine = [each for each in look.judgement.cases if each.backend.pid == pid]
+    if not mine:
+        return Refusal(f"no session with pid {pid} runs anything or is in a transaction")
+    statement = mine[0].backend.start(Clock.STATEMENT)
+    starts = {mine[0].run.start, None if statement is None else statement.at}
+    if start not in starts:
+        began = mine[0].run.start.isoformat()
+        return Refusal(f"pid {pid} runs something else by now: it began at {began}")
+    findings = [each for each in look.judgement.findings if each.backend.pid == pid]
+    wanted = [each for each in findings if each.kind in {Kind.ORPHAN, Kind.DUPLICATE}]
+    if not wanted:
+        return Refusal(f"pid {pid} is neither an orphan nor a duplicate by this configuration")
+    return wanted[0]
+
+
+async def _effect(cycle: Cycle, act: Act) -> Effect | None:
+    """What the next looks show of the act, as soon as it is more than that it is still there."""
+    acts: dict[Run, Tried] = {act.finding.run: tried(act, hand=Hand.SIGNAL)}
+    ends = time.monotonic() + PATIENCE
+    while time.monotonic() < ends:
+        await asyncio.sleep(PAUSE)
+        snapshot, _ = await cycle.source.snapshot()
+        alive = await cycle.source.alive(pids) if (pids := vanished(acts, snapshot=snapshot)) else frozenset()
+        effects, _ = follow(acts, snapshot=snapshot, alive=alive, interval=timedelta(seconds=PATIENCE), tries=1)
+        if effects:
+            return effects[0]
+    return Effect(act.id, act.finding.run, act.verdict.rule or "", Hand.SIGNAL, Outcome.STILL_THERE, snapshot.at)
