@@ -20,6 +20,9 @@ LABEL org.opencontainers.image.title="pgwatchdog" \
       org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.version="0.1.0"
 COPY --from=build /opt/pgwatchdog /opt/pgwatchdog
+# The one place that is written to, and only where the configuration puts a ledger there.
+RUN install -d -m 0700 -o 65534 -g 65534 /var/lib/pgwatchdog
+VOLUME ["/var/lib/pgwatchdog"]
 ENV PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 HOME=/tmp
 USER 65534:65534
 EXPOSE 10187

@@ -9,7 +9,8 @@ import psycopg
 import pytest
 import yaml
 from support.processes import command, daemon_process
-from support.servers import TestServer, until
+from support.servers import TestServer, start, until
+from support.watching import answer
 
 from watchdog.demo.guardian import Guardian
 
@@ -101,6 +102,22 @@ def test_the_grants_make_a_role_that_sees_every_session_and_no_table(own_server:
         for statement in (b"SELECT * FROM accounts", b"UPDATE accounts SET balance = 0", b"CREATE TABLE x (n int)"):
             with pytest.raises(psycopg.errors.InsufficientPrivilege):
                 watchdog.execute(statement)
+
+
+def test_the_grant_for_enforcement_lets_it_cancel_everybody_but_superusers(own_server: TestServer) -> None:
+    with own_server.admin() as admin:
+        admin.execute((DEPLOY / "sql" / "enforce.sql").read_bytes())
+    with (
+        psycopg.connect(own_server.dsn("web_app"), autocommit=True) as ordinary,
+        own_server.admin() as boss,
+        psycopg.connect(own_server.dsn("pgwatchdog"), autocommit=True) as watchdog,
+    ):
+        [pid, superuser] = [start(each, "SELECT pg_sleep(60)", own_server) for each in (ordinary, boss)]
+        assert watchdog.execute("SELECT pg_cancel_backend(%s)", (pid,)).fetchone() == (True,)
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            watchdog.execute("SELECT pg_cancel_backend(%s)", (superuser,))
+        boss.cancel()
+        assert [answer(each) for each in (ordinary, boss)] == ["57014", "57014"]
 
 
 def test_the_systemd_unit_is_hardened() -> None:
