@@ -40,7 +40,8 @@ class Recorded:
 
 
 def recall(memory: PolicyMemory, records: Iterable[Recorded], *, limits: Limits, at: datetime) -> PolicyMemory:
-    """The memory with what the ledger knows in it; `records` oldest first."""
+    """The memory with what the ledger knows in it; `records` oldest first. Failures are counted from them alone."""
+    memory = replace(memory, failures=0, stopped_at=None)
     for each in records:
         memory = _with_act(memory, each)
         memory = _with_failure(memory, each, limits=limits)

@@ -1,7 +1,8 @@
 """The callers of the demo: each is a process of its own, with an ordinary driver, and tells what it does.
 
 Usage: `python -m watchdog.demo.callers KIND ARGUMENTS` with the arguments as JSON and the password in PGPASSWORD. On
-standard output one JSON line per event: `started` and `left` with the backend's pid, `done`.
+standard output one JSON line per event with the backend's pid: `started`, `left`, `done` when it has what it wanted,
+`cancelled` when it is told that somebody has cancelled its query.
 """
 
 import asyncio
@@ -46,8 +47,10 @@ async def middle_layer(arguments: Arguments) -> None:
     user = await asyncio.create_subprocess_exec(sys.executable, "-c", f"import time; time.sleep({arguments['leaves']})")
     await user.wait()
     tell("left", pid=connection.get_server_pid())
-    await query
-    tell("done", pid=connection.get_server_pid())
+    try:
+        await query
+    except asyncpg.QueryCanceledError:
+        tell("cancelled", pid=connection.get_server_pid())
 
 
 async def retries(arguments: Arguments) -> None:
@@ -68,20 +71,27 @@ async def retries(arguments: Arguments) -> None:
 
 
 async def pool(arguments: Arguments) -> None:
-    """Hold three connections that have worked a moment and are idle now."""
+    """Hold three connections that have worked a moment and are idle now, and need them once more at the end."""
     connections = [await _connect(arguments) for _ in range(3)]
     for connection in connections:
         await connection.fetch("SELECT 1")
         tell("started", pid=connection.get_server_pid())
     await _until_told()
+    for connection in connections:
+        await connection.fetch("SELECT 1")
+        tell("done", pid=connection.get_server_pid())
 
 
 async def listener(arguments: Arguments) -> None:
-    """Listen for notifications."""
+    """Listen for notifications, and hear one at the end."""
     connection = await _connect(arguments)
-    await connection.add_listener("orders", lambda *_: None)
+    heard = asyncio.Event()
+    await connection.add_listener("orders", lambda *_: heard.set())
     tell("started", pid=connection.get_server_pid())
     await _until_told()
+    await connection.execute("NOTIFY orders")
+    await heard.wait()
+    tell("done", pid=connection.get_server_pid())
 
 
 def calls(arguments: Arguments) -> None:

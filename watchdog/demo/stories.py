@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 WEB_BUDGET, GRACE, THREADS_BUDGET, DIGEST_BUDGET = "6s", "1s", "8s", "15s"
 
-CONFIGURATION = f"""\
+BUDGETS = f"""\
 poll: {{interval: 1s, census_interval: 10s}}
 budgets:
   grace: {GRACE}
@@ -22,11 +22,22 @@ budgets:
       retry_gap: 2s
       budgets: {{threads: {THREADS_BUDGET}, digest: {DIGEST_BUDGET}}}
 """
-"""What the demo's daemon runs with, without the cluster and the address."""
+"""The budgets of the demo's daemon."""
+
+RULES = """\
+  rules:
+    - {name: cancel-orphans, finding: orphan, evidence: [over_budget], roles: ["*"], action: cancel}
+  limits: {per_minute: 600, share: 1, pause: 0s, rest: 1s}
+"""
+"""Its policy in both rounds, but for the mode. The limits are wide: many orphans are to end within a minute here."""
 
 LEAVES = 2.0
 LONG_WORK = "SELECT count(pg_sleep(0.1)) FROM generate_series(1, 180)"
 """18 s whatever the machine is busy with."""
+
+RECEIPTS = 140
+WRITING_WORK = f"INSERT INTO receipts SELECT n FROM generate_series(1, {RECEIPTS}) AS n WHERE pg_sleep(0.1) IS NOT NULL"
+"""14 s, and a transaction id from the first row on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +53,11 @@ class Story:
     options: str = ""
     killed_after: float | None = None
     named: str | None = None
+
+    @property
+    def innocent(self) -> bool:
+        """True if nobody may call it an orphan, let alone touch it."""
+        return self.named != "orphan"
 
 
 def stories(cross_join: str) -> list[Story]:
@@ -64,8 +80,8 @@ def stories(cross_join: str) -> list[Story]:
             {"sql": LONG_WORK, "leaves": LEAVES}, named="orphan",
         ),
         Story(
-            "E", "retry ladder: gives up after 5 s", "retries", "etl_app", "scan:threads:2026-11",
-            {"sql": LONG_WORK, "leaves": 5.0, "attempts": 3}, named="orphan",
+            "E", "retry ladder: gives up after 4 s", "retries", "etl_app", "scan:threads:2026-11",
+            {"sql": LONG_WORK, "leaves": 4.0, "attempts": 3}, named="orphan",
         ),
         Story(
             "F", "nears its budget and ends in time", "waits", "etl_app", "scan:digest:2026-11",
@@ -81,5 +97,9 @@ def stories(cross_join: str) -> list[Story]:
             "J", "a parallel query", "waits", "etl_app", "statistics",
             {"sql": "SELECT count(pg_sleep(0.01)) FROM parallel_rows"},
             options="-c parallel_setup_cost=0 -c parallel_tuple_cost=0 -c min_parallel_table_scan_size=0",
+        ),
+        Story(
+            "K", "client killed, it has written", "waits", "web_app", "receipts",
+            {"sql": WRITING_WORK}, killed_after=LEAVES, named="orphan",
         ),
     ]  # fmt: skip

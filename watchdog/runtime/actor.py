@@ -3,6 +3,7 @@
 The ledger comes first: without a durable intent nothing is signalled. What disarms is asked again before each signal.
 """
 
+import asyncio
 import secrets
 import time
 from collections import deque
@@ -54,13 +55,15 @@ class Actor:
     _recalled: int = -1
     unwritten: deque[Unwritten] = field(default_factory=lambda: deque(maxlen=MOST_UNWRITTEN))
     _ledger_failed: bool = False
+    _probe: asyncio.Task[None] | None = None
 
     def adopt(self, other: "Acting") -> None:
         """Take on a new configuration. Other rules make a new actor."""
         if not isinstance(other, Actor):
             return
-        if (self.policy, self.enforces) != (other.policy, other.enforces):
+        if (self.policy, self.enforces) != (other.policy, other.enforces) or self.ledger is not other.ledger:
             self.number += 1
+            self._ledger_failed = False
         self.policy, self.enforces, self.ledger = other.policy, other.enforces, other.ledger
 
     def take_over(self, before: "Acting") -> None:
@@ -75,7 +78,7 @@ class Actor:
         await self._take_lease(tick=tick)
         own = self.arming.obstacles(cluster_enforces=self.enforces)
         if self._ledger_failed and tick:
-            await self.record((), (), (), at=at)
+            self._probe_ledger()
         if self._epoch != self.arming.epoch:
             self._epoch = self.arming.epoch
             self.number += 1
@@ -108,24 +111,11 @@ class Actor:
     ) -> None:
         """Put on record what came of acts; what cannot be written now is written with the next."""
         came_back = [(retry.act, at) for retry in retries]
-        if self.ledger is None:
-            return
         done = [each for each in done if each.withheld is not Withheld.NO_LEDGER]
         if done or effects or came_back:
             self.unwritten.append((list(done), list(effects), came_back))
-        elif not self._ledger_failed:
-            return
-        try:
-            if not self.unwritten:
-                await self.ledger.record((), effects=(), came_back=())
-            while self.unwritten:
-                first, seen, again = self.unwritten[0]
-                await self.ledger.record(first, effects=seen, came_back=again)
-                self.unwritten.popleft()
-        except LedgerError as error:
-            self._failed(error)
-        else:
-            self._ledger_failed = False
+            if not self._ledger_failed:
+                await self._write(at_least_once=False)
 
     def _act(self, verdict: Verdict, *, memory: PolicyMemory, at: datetime) -> Act:
         before = memory.acts.get(verdict.finding.run)
@@ -173,9 +163,10 @@ class Actor:
 
     async def _recall(self, memory: PolicyMemory, *, at: datetime) -> PolicyMemory:
         """Read the ledger once for each new actor; whoever does not lead has nothing to remember."""
-        if self.ledger is None or self._recalled == self.number or self.lease.obstacle is Obstacle.NOT_LEADER:
+        waits = self._ledger_failed or self.lease.obstacle is Obstacle.NOT_LEADER
+        if self.ledger is None or self._recalled == self.number or waits:
             return memory
-        await self.record((), (), (), at=at)
+        await self._write(at_least_once=False)
         try:
             records = await self.ledger.recall(self.server, since=at - RECALLED, at=at)
         except LedgerError as error:
@@ -196,6 +187,28 @@ class Actor:
             return False
         self._ledger_failed = False
         return True
+
+    async def _write(self, *, at_least_once: bool) -> None:
+        """Write what has not been written yet, in its order; `at_least_once`: also if there is nothing, to see."""
+        if self.ledger is None:
+            self.unwritten.clear()
+            return
+        try:
+            if at_least_once:
+                await self.ledger.record((), effects=(), came_back=())
+            while self.unwritten:
+                done, seen, again = self.unwritten[0]
+                await self.ledger.record(done, effects=seen, came_back=again)
+                self.unwritten.popleft()
+        except LedgerError as error:
+            self._failed(error)
+        else:
+            self._ledger_failed = False
+
+    def _probe_ledger(self) -> None:
+        """Try a ledger that has failed again, beside the looks: one that hangs must not slow them down."""
+        if self._probe is None or self._probe.done():
+            self._probe = asyncio.create_task(self._write(at_least_once=True), name=f"ledger of {self.server}")
 
     def _failed(self, error: LedgerError) -> None:
         if not self._ledger_failed:

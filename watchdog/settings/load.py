@@ -169,21 +169,22 @@ def _place(loc: Sequence[str | int]) -> Place:
     return tuple(part for part in loc if part != "[key]")
 
 
+_PLAIN = {
+    "missing": "is missing",
+    "too_short": "is an empty list, which could mean all or none: leave the key out, or name somebody",
+    "string_too_short": "is empty",
+}
+
+
 def _sentence(error: Mapping[str, typing.Any], place: Place) -> str:  # the library types its errors as Any
-    value, message = error["input"], str(error["msg"])
+    value, message = error["input"], _PLAIN.get(error["type"], str(error["msg"]))
     match error["type"]:
         case "extra_forbidden":
             message = _unknown_key(str(place[-1]), _keys_at(place[:-1]))
-        case "missing":
-            message = "is missing"
         case "string_type" if value is not None and not isinstance(value, (dict, list)):
             message = f"{str(value).lower()} is not a word: put it in quotes if it is meant"
         case "too_short" if place == ("clusters",):
             message = "is empty: name at least one cluster"
-        case "too_short":
-            message = "is an empty list, which could mean all or none: leave the key out, or name somebody"
-        case "string_too_short":
-            message = "is empty"
         case "string_pattern_mismatch" if place[-1:] == ("name",):
             message = f"{_shown(value)} is no name: write at most 63 characters; for rules letters, digits and _ . : -"
         case "model_type" | "dict_type":

@@ -1,0 +1,92 @@
+"""One caller's work on the server, and what the daemon's looks say about it. Knows no process and no connection."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from watchdog.core.acts import Done, Result
+from watchdog.core.evidence import Finding, Kind
+from watchdog.core.look import Look
+from watchdog.core.verdicts import Verdict, Withheld
+from watchdog.demo.stories import Story
+
+
+@dataclass(slots=True)
+class Work:
+    """One caller's work on the server, by its backend; times are seconds of the play."""
+
+    story: Story
+    pid: int
+    began: float
+    left: float | None = None
+    ended: float | None = None
+    named_at: float | None = None
+    named: set[str] = field(default_factory=set)
+    evidence: set[str] = field(default_factory=set)
+    cancelled_at: float | None = None
+    withheld: Withheld | None = None
+    served: bool = False
+    logged: str = ""
+
+    @property
+    def for_nobody(self) -> float | None:
+        """Seconds that it ran on after its caller had left; None if the caller did not leave."""
+        return None if self.left is None or self.ended is None else max(0.0, self.ended - self.left)
+
+    @property
+    def is_orphan(self) -> bool:
+        """True if the daemon has called it one."""
+        return self.named_at is not None
+
+    def learn(self, look: Look, *, at: float) -> Iterator[str]:
+        """Take from a look what is new about this work, each in words."""
+        for finding in look.judgement.findings:
+            if finding.backend.pid == self.pid:
+                yield from self._find(finding, at=at)
+        for verdict in look.decisions.news:
+            if verdict.finding.backend.pid == self.pid:
+                yield from self._leave_alone(verdict)
+        for done in look.done:
+            if done.act.finding.backend.pid == self.pid:
+                yield self._act(done, at=at)
+
+    def _find(self, finding: Finding, *, at: float) -> Iterator[str]:
+        if finding.kind not in self.named:
+            yield _phrase(str(finding.kind), finding)
+        self.named.add(finding.kind)
+        if finding.kind is Kind.ORPHAN:
+            self.named_at = at if self.named_at is None else self.named_at
+            self.evidence |= set(finding.evidence)
+
+    def _leave_alone(self, verdict: Verdict) -> Iterator[str]:
+        if verdict.withheld is not None:
+            self.withheld = verdict.withheld
+            yield f"left alone: {_words(verdict.withheld)}"
+
+    def _act(self, done: Done, *, at: float) -> str:
+        match done.result:
+            case Result.SIGNALLED:
+                self.cancelled_at = at
+                return _phrase("cancelled", done.act.finding)
+            case Result.REHEARSED:
+                return _phrase("would be cancelled", done.act.finding)
+            case _:
+                return f"not cancelled: {_words(done.withheld or done.result)}"
+
+
+def server_log(log: Path, *, pid: int, since: int) -> str:
+    """What the server's log says first about a backend, from byte `since` on; empty if nothing."""
+    marker = f"[{pid}] "
+    for line in log.read_bytes()[since:].decode(errors="replace").splitlines():
+        _, found, message = line.partition(marker)
+        if found and message.startswith(("ERROR:", "FATAL:", "LOG:")):
+            return " ".join(message.partition(":")[2].split())
+    return ""
+
+
+def _phrase(what: str, finding: Finding) -> str:
+    return f"{what} ({_words(', '.join(finding.evidence))})" if finding.evidence else what
+
+
+def _words(text: str) -> str:
+    return text.replace("_", " ")
