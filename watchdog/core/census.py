@@ -4,15 +4,29 @@ A census is taken once a minute; it knows nothing of budgets or findings.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import timedelta
 
 from watchdog.core.activity import UNKNOWN
+from watchdog.core.stored import StoredSettings
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseWork:
+    """What the server itself counts for one database since its statistics were last reset.
+
+    `active` is the time spent executing, `abandoned` the sessions that ended because the client was lost.
+    """
+
+    active: timedelta
+    abandoned: int
 
 
 @dataclass(frozen=True, slots=True)
 class Census:
     """The facts of one census. `hidden` and `tracking_off` count sessions that no poll can judge.
 
+    `settings` are the stored settings, `work` is by database name.
     `may_cancel_all`: our role has pg_signal_backend; `may_cancel` are roles whose queries membership lets us cancel.
     """
 
@@ -29,6 +43,8 @@ class Census:
     connections_max: int
     may_cancel_all: bool = False
     may_cancel: frozenset[str] = frozenset()
+    settings: StoredSettings = field(default_factory=StoredSettings)
+    work: Mapping[str, DatabaseWork] = field(default_factory=dict)
 
     @property
     def version(self) -> str:

@@ -20,7 +20,7 @@ from watchdog.runtime.timetable import MOST_LOOKS, Appointment, following_tick, 
 STALE_CENSUS_GAP = 5.0
 """Seconds between two censuses that are taken early because a stranger has turned up."""
 
-CENSUS_STATEMENTS = 3
+CENSUS_STATEMENTS = 5
 """Round trips of a census, each with a deadline of its own."""
 
 CENSUS_PATIENCE = 5

@@ -11,6 +11,7 @@ from watchdog.core.activity import Backend, Doing
 from watchdog.core.acts import FAILURES, Done, Outcome, Result
 from watchdog.core.budgets import BudgetBook
 from watchdog.core.evidence import Evidence, Finding, Kind
+from watchdog.core.inversion import stored_timeouts, worst_timeout
 from watchdog.core.look import Look, Reason, Unread
 from watchdog.core.rules import Rule
 from watchdog.core.standing import Obstacle
@@ -25,6 +26,8 @@ COPIES = ("job_copies", "duplicate_copies")
 SHARES = ("running_seconds_total", "orphan_seconds_total")
 STARTS = ("job_copies_started_total", "job_windows_started_total")
 RATIO, LAG = "finished_run_budget_ratio", "cancel_lag_seconds"
+CHECK_INTERVAL = "client_connection_check_interval"
+SERVERS_OWN = ("sessions_abandoned_total", "active_seconds_total")
 BY_RULE = (
     "cancel_attempts_total",
     "cancel_ineffective_total",
@@ -109,7 +112,7 @@ class Tally:
         for folder, values, label in (
             (self._roles, [case.backend.role for case in cases], "usename"),
             (self._jobs, [case.job for case in cases], "job_key"),
-            (self._databases, [case.backend.database for case in cases], "datname"),
+            (self._databases, [*(case.backend.database for case in cases), *look.census.work], "datname"),
         ):
             folder.begin_look(values)
             self.series.set("label_values_folded", (label,), len(folder.folded))
@@ -124,6 +127,25 @@ class Tally:
         self.series.set("connections_max", (), look.census.connections_max)
         for reason, count in look.judgement.unjudged.items():
             self.series.set("unjudged_backends", (reason,), count)
+        self._stored(look)
+
+    def _stored(self, look: Look) -> None:
+        """What the server has stored and counts itself, as of the last census."""
+        settings = look.census.settings
+        for role in set(self.book.roles) & set(look.census.roles.values()):
+            worst = worst_timeout(stored_timeouts(settings, book=self.book, roles=[role]))
+            if worst is not None and worst.value is not None:
+                self.series.set("role_statement_timeout_seconds", (role,), worst.value.total_seconds())
+                self.series.set("timeout_inversion", (role,), bool(worst.inverted))
+        check = settings.effective(CHECK_INTERVAL, role=None, database=None).span(CHECK_INTERVAL)
+        if check is not None:
+            self.series.set("client_connection_check_interval_seconds", (), check.total_seconds())
+        for name in SERVERS_OWN:
+            self.series.counters[name] = {}
+        for database, work in look.census.work.items():
+            label = (self._databases.fold(database),)
+            self.series.count(SERVERS_OWN[0], label, work.abandoned)
+            self.series.count(SERVERS_OWN[1], label, work.active.total_seconds())
 
     def _activity(self, look: Look, *, now: float) -> None:
         cases = look.judgement.cases

@@ -1,0 +1,8 @@
+-- Settings stored for roles and databases: everybody may read them. NULL stands for every role, or every database.
+SELECT d.datname, r.rolname, c.line
+FROM pg_catalog.pg_db_role_setting AS s
+LEFT JOIN pg_catalog.pg_database AS d ON d.oid = s.setdatabase
+LEFT JOIN pg_catalog.pg_roles AS r ON r.oid = s.setrole
+CROSS JOIN LATERAL pg_catalog.unnest(s.setconfig) AS c(line)
+WHERE (s.setdatabase = 0 OR d.oid IS NOT NULL)
+  AND (s.setrole = 0 OR r.oid IS NOT NULL)
