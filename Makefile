@@ -10,7 +10,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help demo test test-matrix matrix-binaries truth lint format golden docs pins build clean
+.PHONY: help demo test test-matrix matrix-binaries truth faults lint format golden docs pins build clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -33,6 +33,9 @@ matrix-binaries: $(STAMP) ## Fetch the servers of the matrix into .cache, once
 
 truth: $(STAMP) ## Compare what is found with what labelled callers know; some minutes, writes docs/truth.md
 	@PYTHONPATH=tests $(BIN)/python -m truth.run
+
+faults: $(STAMP) ## Kill the daemon at 200 moments and compare server and ledger; some minutes
+	@PGWATCHDOG_TEST_KILLS=200 $(BIN)/pytest -n 0 -s tests/integration/test_crash.py $(ARGS)
 
 lint: $(STAMP) ## Style, types, import contracts
 	@$(BIN)/ruff check .

@@ -1,11 +1,12 @@
 """Makes the generated pages and manifests from the code: `make docs`. A test compares them."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from watchdog.core.offline.grants import grants
 from watchdog.settings.environment import scalar_names
 from watchdog.settings.load import json_schema
 from watchdog.web.table import CLUSTER_METRICS, PROCESS_METRICS, Metric
@@ -82,6 +83,10 @@ def _keys(node: Node, document: Node, path: str) -> Iterator[tuple[str, str, str
 
 def _inner(node: Node, document: Node) -> tuple[Node | None, str]:
     """The model behind a key, and how its entries are written."""
+    for option in node.get("anyOf", ()):  # a section that may be missing
+        model, suffix = _inner(option, document)
+        if model is not None:
+            return model, suffix
     for candidate, suffix in ((node, ""), (node.get("items", {}), "[]"), (node.get("additionalProperties"), ".NAME")):
         if isinstance(candidate, dict) and "$ref" in candidate:
             found: Node = document["$defs"][candidate["$ref"].rpartition("/")[2]]
@@ -108,7 +113,16 @@ def prometheus_rule() -> str:
     return head + yaml.safe_dump(rule, sort_keys=False, width=120)
 
 
+def grants_for(version: int, *, acting: bool) -> Callable[[], str]:
+    """The SQL of `pgwatchdog grants` for servers from `version` on."""
+    return lambda: grants(role="pgwatchdog", version=version * 10_000, acting=acting)
+
+
 PAGES = {
+    "deploy/sql/dry-run-14-15.sql": grants_for(14, acting=False),
+    "deploy/sql/dry-run.sql": grants_for(16, acting=False),
+    "deploy/sql/enforce-14-15.sql": grants_for(14, acting=True),
+    "deploy/sql/enforce.sql": grants_for(16, acting=True),
     "docs/metrics.md": metrics_page,
     "docs/configuration.md": configuration_page,
     "deploy/kubernetes/prometheusrule.yaml": prometheus_rule,

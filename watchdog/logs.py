@@ -22,7 +22,7 @@ class Event(StrEnum):
     CLUSTER_INCOMPLETE = "cluster_incomplete"
     BEHIND_POOLER = "behind_pooler"
     VERDICT = "verdict"
-    ACT = "act"
+    SOCKETS = "sockets"
     OUTCOME = "outcome"
     RETRY_AFTER_CANCEL = "retry_after_cancel"
     ARMED = "armed"

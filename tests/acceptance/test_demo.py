@@ -3,15 +3,25 @@
 import os
 import re
 import signal
+import subprocess
 import time
 from pathlib import Path
 
 import pytest
-from support.demos import demo, read_until
-from support.processes import get_json
+from support.demos import LAST_LINE, SECOND_ROUND, Row, demo, read_until, rounds, table, when
+from support.processes import command, get, get_json, samples
 from support.servers import until
 
+from watchdog.ledger.history import Wanted
+from watchdog.ledger.store import Store
+
 pytestmark = pytest.mark.acceptance
+
+INNOCENT = "BCFGHIJ"
+INNOCENT_CALLERS = ("scan:digest:2026-11", "pool", "listener", "basket", "statistics")
+"""Those of them that stay to the end."""
+
+ORPHANS = ("checkout", "gateway", "scan:threads:2026-11")
 
 
 def descendants(folder: Path) -> list[int]:
@@ -30,24 +40,22 @@ def descendants(folder: Path) -> list[int]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(240)
-def test_the_demo_tells_every_story_and_leaves_nothing_behind(public_folder: Path) -> None:
+@pytest.mark.timeout(300)
+def test_the_demo_tells_every_story_in_both_rounds_and_leaves_nothing_behind(public_folder: Path) -> None:
     with demo(public_folder) as process:
-        text = read_until(process, "when its work was done")
+        text = read_until(process, LAST_LINE)
         assert process.wait(timeout=30) == 0
-    rows = dict(re.findall(r"(?m)^ ?([A-J]) (.*)$", text.partition("What happened")[2]))
-    assert sorted(rows) == list("ABCDEFGHIJ")
-    for name in "ADE":
-        assert re.search(r"at \d+\.\d s +over budget", rows[name]), rows[name]
-    for name in "BCFGHIJ":
-        assert "over budget" not in rows[name]
-    assert "nearing" in rows["F"]
-    assert "connection to" in rows["B"]
-    assert "canceling" in rows["C"]
-    assert all("nothing" in rows[name] for name in "ADE")
-    assert "superseded" in text
-    assert float(re.findall(r"\d+\.\d", rows["B"])[0]) < 5 < float(re.findall(r"\d+\.\d", rows["A"])[0])
-    assert re.search(r"\d orphans, \d+ s of work for nobody", text)
+    rows = table(text)
+    assert sorted(rows) == list("ABCDEFGHIJK")
+    assert len(rows["E"]) == 3
+    for row in (*rows["A"], *rows["D"], *rows["E"]):
+        assert_ended_when_armed(row)
+    for name in INNOCENT:
+        [row] = rows[name]
+        assert (row.orphan, row.evidence, row.done) == ("nearing" if name == "F" else "no", "-", "-")
+    assert_ended_by_the_server_alone(rows)
+    assert_left_alone_as_a_writer(rows["K"], text)
+    assert_as_summed_up(text)
     until(lambda: not descendants(public_folder), timeout=30, what="the end of every process")
     assert list(public_folder.iterdir()) == []
 
@@ -58,24 +66,113 @@ def test_a_demo_that_is_interrupted_or_killed_leaves_nothing_behind(
 ) -> None:
     with demo(public_folder) as process:
         read_until(process, "client killed, server as it comes")
-        assert len(descendants(public_folder)) > 5
-        process.send_signal(number)
-        code = process.wait(timeout=40)
-    assert code == (-9 if number is signal.SIGKILL else 130)
-    until(lambda: not descendants(public_folder), timeout=50, what="the end of every process")
-    until(lambda: not list(public_folder.iterdir()), timeout=30, what="the removal of its folder")
+        assert_ends_without_a_trace(process, public_folder, number)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(240)
-def test_keep_leaves_server_and_daemon_up_until_interrupted(public_folder: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=lambda n: n.name)
+def test_a_demo_that_is_interrupted_or_killed_in_its_armed_round_leaves_nothing_behind(
+    public_folder: Path, number: signal.Signals
+) -> None:
+    with demo(public_folder) as process:
+        read_until(process, SECOND_ROUND)
+        read_until(process, "cancelled (over budget")
+        assert_ends_without_a_trace(process, public_folder, number)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_armed_it_ends_every_orphan_soon_and_touches_nobody_else_and_stays_up_in_dry_run(public_folder: Path) -> None:
     with demo(public_folder, "--keep") as process:
-        text = read_until(process, "psql 'postgresql://")
-        address = re.findall(r"http://127\.0\.0\.1:\d+/", text)[0]
-        [cluster] = get_json(f"{address}api/v1/findings")["clusters"]
-        assert cluster["read"]
+        text = read_until(process, "pgwatchdog history -c")
+        dry_run, armed = rounds(text)
+        for application in ORPHANS:
+            named, ended = (when(armed, application, news) for news in ("orphan", "the work has ended"))
+            assert len(named) == len(ended)
+            assert all(-1 < over - at < 2 for at, over in zip(named, ended, strict=True)), application
+        for application in INNOCENT_CALLERS:
+            assert when(dry_run, application, "the caller has had what it wanted"), application
+            assert when(armed, application, "the caller has had what it wanted"), application
+        assert "has failed" not in text
+        assert "would be cancelled" not in armed
+        assert "(A, D, E, E, E)" in text
+        assert_the_ledger_knows_orphans_alone(public_folder)
+        shown = command("history", "-c", text.rpartition("pgwatchdog history -c ")[2].strip(), "--format", "json")
+        assert (shown.returncode, len(shown.stdout.splitlines())) == (0, 5)
+        assert_it_reports_only(re.findall(r"http://127\.0\.0\.1:\d+/", text)[-1])
         begun = time.monotonic()
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=30) == 130
         assert time.monotonic() - begun < 30
     until(lambda: not descendants(public_folder), timeout=30, what="the end of every process")
+
+
+def assert_ended_when_armed(row: Row) -> None:
+    assert row.dry_run is not None
+    assert row.armed is not None
+    assert row.armed < 8
+    assert row.armed < row.dry_run
+    assert "over budget" in row.evidence
+    named, cancelled = (float(re.findall(r"at (\d+\.\d) s", cell)[0]) for cell in (row.orphan, row.done))
+    assert row.done.startswith("cancelled at")
+    assert abs(named - cancelled) < 2
+    assert row.log == "nothing; armed: canceling statement due to user request"
+
+
+def assert_ended_by_the_server_alone(rows: dict[str, list[Row]]) -> None:
+    [checked], [limited] = rows["B"], rows["C"]
+    assert "connection to client lost" in checked.log
+    assert "canceling statement due to statement timeout" in limited.log
+    for seconds in (checked.dry_run, checked.armed, limited.dry_run, limited.armed):
+        assert seconds is not None
+        assert seconds < 5
+
+
+def assert_left_alone_as_a_writer(rows: list[Row], text: str) -> None:
+    [row] = rows
+    assert (row.evidence, row.done, row.log) == ("over budget", "left alone: writer", "nothing")
+    for seconds in (row.dry_run, row.armed):
+        assert seconds is not None
+        assert seconds > 8
+    for live in rounds(text):
+        assert when(live, "receipts", "left alone: writer")
+
+
+def assert_as_summed_up(text: str) -> None:
+    wasted = [int(each) for each in re.findall(r"6 orphans, (\d+) s of work for nobody", text)]
+    after = [float(each) for each in re.findall(r"the last orphan was gone (\d+\.\d) s after the last caller", text)]
+    assert wasted[1] < wasted[0] * 0.75
+    assert after[1] < 8 < after[0]
+    assert "superseded" in text
+    assert "On record: 5 acts in the armed round (A, D, E, E, E); 5 of these queries ended." in text
+    assert "Left alone: K (writer). Not touched: B, C, F, G, H, I, J." in text
+
+
+def assert_ends_without_a_trace(process: "subprocess.Popen[str]", folder: Path, number: signal.Signals) -> None:
+    assert len(descendants(folder)) > 5
+    process.send_signal(number)
+    code = process.wait(timeout=40)
+    assert code == (-9 if number is signal.SIGKILL else 130)
+    until(lambda: not descendants(folder), timeout=50, what="the end of every process")
+    until(lambda: not list(folder.iterdir()), timeout=30, what="the removal of its folder")
+
+
+def assert_the_ledger_knows_orphans_alone(folder: Path) -> None:
+    """Five acts, by role and job; whose sessions of web_app these were, the demo itself says by their pids."""
+    [ledger] = folder.glob("*/ledger.db")
+    store = Store(f"sqlite:///{ledger}")
+    acts = store.history(Wanted())
+    store.close()
+    about = sorted((act["role"], act["job"] or "") for act in acts)
+    assert about == [*[("etl_app", "threads")] * 3, *[("web_app", "")] * 2]
+    assert {(act["hand"], act["kind"], act["result"]) for act in acts} == {("signal", "orphan", "signalled")}
+    assert {act["outcome"] for act in acts} <= {"ended", "between_statements"}
+    assert all(act["running_seconds"] >= act["budget_seconds"] + 1 for act in acts)
+
+
+def assert_it_reports_only(address: str) -> None:
+    until(lambda: get_json(f"{address}api/v1/findings")["clusters"][0]["read"], what="the first look")
+    metrics = samples(get(f"{address}metrics").text)
+    assert metrics['pgwatchdog_can_cancel{server="demo"}'] == 1
+    assert metrics['pgwatchdog_enforcing{server="demo"}'] == 0

@@ -92,9 +92,8 @@ def test_the_configuration_in_the_manifests_is_good(tmp_path: Path) -> None:
 def test_the_grants_make_a_role_that_sees_every_session_and_no_table(own_server: TestServer) -> None:
     own_server.run("DROP ROLE pgwatchdog")
     with own_server.admin() as admin:
-        admin.execute((DEPLOY / "sql" / "dry-run.sql").read_bytes().replace(b"change me", b"changed"))
-        if own_server.major >= 16:
-            admin.execute((DEPLOY / "sql" / "reserved-connections.sql").read_bytes())
+        name = "dry-run.sql" if own_server.major >= 16 else "dry-run-14-15.sql"
+        admin.execute((DEPLOY / "sql" / name).read_bytes().replace(b"change me", b"changed"))
     dsn = f"{own_server.embedded.dsn(role='pgwatchdog')} password=changed"
     done = command("report", dsn, "--budget", "15min")
     assert (done.returncode, "Nothing found." in done.stdout) == (0, True), done.stdout
@@ -105,12 +104,15 @@ def test_the_grants_make_a_role_that_sees_every_session_and_no_table(own_server:
 
 
 def test_the_grant_for_enforcement_lets_it_cancel_everybody_but_superusers(own_server: TestServer) -> None:
+    own_server.run("DROP ROLE pgwatchdog")
     with own_server.admin() as admin:
-        admin.execute((DEPLOY / "sql" / "enforce.sql").read_bytes())
+        name = "enforce.sql" if own_server.major >= 16 else "enforce-14-15.sql"
+        admin.execute((DEPLOY / "sql" / name).read_bytes().replace(b"change me", b"changed"))
+    dsn = f"{own_server.embedded.dsn(role='pgwatchdog')} password=changed"
     with (
         psycopg.connect(own_server.dsn("web_app"), autocommit=True) as ordinary,
         own_server.admin() as boss,
-        psycopg.connect(own_server.dsn("pgwatchdog"), autocommit=True) as watchdog,
+        psycopg.connect(dsn, autocommit=True) as watchdog,
     ):
         [pid, superuser] = [start(each, "SELECT pg_sleep(60)", own_server) for each in (ordinary, boss)]
         assert watchdog.execute("SELECT pg_cancel_backend(%s)", (pid,)).fetchone() == (True,)

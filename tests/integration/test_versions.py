@@ -1,14 +1,19 @@
-"""The statements of poll, census and blocking on every supported version; `make test-matrix` runs the whole suite."""
+"""The statements of looking and acting on every supported version; `make test-matrix` runs the whole suite."""
 
+import shutil
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import NoReturn
 
 import psycopg
 import pytest
+from support.gates import CANCELED, acts_of, only_these_are_signalled
 from support.matrix import VERSIONS, binaries_of
 from support.servers import TestServer, make_server, start
-from support.watching import found, look_until, orphaned, watcher
+from support.watching import actor_on, answer, found, history, look_until, orphaned, watcher
 
+from watchdog.core.acts import Outcome, Result
+from watchdog.core.verdicts import Withheld
 from watchdog.demo.guardian import Guardian
 
 
@@ -22,6 +27,7 @@ def versioned(
     server = make_server(guardian=guardian, major=major)
     yield server
     server.embedded.stop()
+    shutil.rmtree(server.embedded.directory)  # ten of them at once would take the guardian long
 
 
 async def test_poll_census_and_blocking_work_on_every_version(versioned: TestServer) -> None:
@@ -40,3 +46,27 @@ async def test_poll_census_and_blocking_work_on_every_version(versioned: TestSer
     assert found(look, waiting) == []
     assert [each.blocks for each in look.judgement.findings] == [1]
     assert look.judgement.unjudged["insufficient_privilege"] == 0
+
+
+async def test_lease_commands_cancel_and_effects_work_on_every_version(versioned: TestServer, tmp_path: Path) -> None:
+    """The last act is refused: the text of that differs from version to version."""
+    caller, analyzer = (psycopg.connect(versioned.dsn("web_app"), autocommit=True) for _ in range(2))
+    holder = psycopg.connect(versioned.dsn("postgres"), autocommit=True)
+    try:
+        pid = start(caller, "/* VACUUM */ SELECT pg_sleep(60)", versioned)
+        holder.execute("BEGIN")
+        holder.execute("LOCK TABLE accounts IN ACCESS EXCLUSIVE MODE")
+        maintenance = start(analyzer, "-- nightly\nANALYZE accounts", versioned)
+        with actor_on(versioned, tmp_path) as cycle:
+            looks = await only_these_are_signalled(cycle, {pid: None, maintenance: Withheld.MAINTENANCE})
+            assert answer(caller) == CANCELED
+            versioned.run("REVOKE pg_signal_backend FROM canceller")
+            start(caller, "SELECT pg_sleep(60)", versioned)
+            refused = await look_until(cycle, lambda look: look.done)
+    finally:
+        for each in (caller, analyzer, holder):
+            each.close()
+    assert looks[-1].lease.leads
+    assert [each.outcome for look in looks for each in look.effects] == [Outcome.BETWEEN_STATEMENTS]
+    assert acts_of(refused) == [(pid, Result.NOT_PERMITTED)]
+    assert [act["result"] for act in history(tmp_path)] == ["signalled", "not_permitted"]

@@ -1,7 +1,9 @@
+from datetime import UTC, datetime
+
 import pytest
 from support.builders import rule
 
-from watchdog.core.jobs import Claim, JobKey, NoKey, PatternError, parse_pattern, read_name
+from watchdog.core.jobs import Claim, JobKey, JobRule, NoKey, PatternError, parse_pattern, read_name, split_client
 
 
 @pytest.mark.parametrize(
@@ -16,7 +18,7 @@ from watchdog.core.jobs import Claim, JobKey, NoKey, PatternError, parse_pattern
     ],
 )
 def test_a_pattern_reads_its_fields_and_the_last_takes_the_rest(pattern: str, name: str, key: JobKey) -> None:
-    assert parse_pattern(pattern).read(name) == key
+    assert parse_pattern(pattern).read(name) == (key, None)
 
 
 @pytest.mark.parametrize(
@@ -38,7 +40,7 @@ def test_a_name_that_is_cut_ambiguous_or_incomplete_is_unusable_and_never_guesse
 def test_a_name_of_62_bytes_is_whole() -> None:
     name = "scan:" + "x" * 40 + ":" + "y" * 16
     assert len(name) == 62
-    assert parse_pattern("scan:{job}:{window}").read(name) == JobKey("x" * 40, "y" * 16)
+    assert parse_pattern("scan:{job}:{window}").read(name) == (JobKey("x" * 40, "y" * 16), None)
 
 
 @pytest.mark.parametrize("name", ["", "psql", "PostgreSQL JDBC Driver", "Scan:a:b", "pg_dump"])
@@ -79,3 +81,38 @@ def test_a_jobs_own_budget_comes_before_the_one_for_all() -> None:
     jobs = rule(budgets={"threads": 10, "*": 20})
     assert [found[0] for job in ("threads", "digest") if (found := jobs.allowance(job))] == ["threads", "*"]
     assert rule(budgets={"threads": 10}).allowance("digest") is None
+
+
+def test_a_deadline_is_read_as_seconds_since_1970() -> None:
+    read = parse_pattern("scan:{job}:{window}:{deadline}").read("scan:a:w1:1764489600.5")
+    assert read == (JobKey("a", "w1"), datetime(2025, 11, 30, 8, 0, 0, 500_000, tzinfo=UTC))
+
+
+@pytest.mark.parametrize("text", ["soon", "", "nan", "inf", "1e30", "-5", "12", "99999999999"])
+def test_a_deadline_that_is_none_makes_the_key_unusable(text: str) -> None:
+    assert parse_pattern("scan:{job}:{window}:{deadline}").read(f"scan:a:w1:{text}") is NoKey.UNUSABLE
+
+
+@pytest.mark.parametrize(
+    ("name", "true", "client"),
+    [
+        ("scan:a:w1 - 10.0.0.5:4321", "scan:a:w1", "10.0.0.5:4321"),
+        ("scan:a:w1 - ::1:4321", "scan:a:w1", "::1:4321"),
+        ("scan:a:w1 - unix(77):6432", "scan:a:w1", "unix(77):6432"),
+        ("a - b - 10.0.0.5:4321", "a - b", "10.0.0.5:4321"),
+        ("scan:a:w1 - 10.0.0.5:", "scan:a:w1", "10.0.0.5:"),
+        ("scan:a:w1", "scan:a:w1", None),
+        ("report - monthly", "report - monthly", None),
+        ("scan:a:2026 - 11:30", "scan:a:2026 - 11:30", None),
+        ("scan:a:2026 - 11:30:15", "scan:a:2026 - 11:30:15", None),
+    ],
+)
+def test_what_a_pooler_put_behind_a_name_is_taken_off(name: str, true: str, client: str | None) -> None:
+    assert split_client(name) == (true, client)
+
+
+def test_a_name_that_a_pooler_made_too_long_is_read_as_far_as_it_is_whole() -> None:
+    name = ("scan:threads:" + "x" * 25 + " - 10.100.200.100:54321")[:63]
+    claim = read_name(name, rules=(JobRule(parse_pattern("scan:{job}:{window}")),))
+    assert isinstance(claim, Claim)
+    assert claim.key == JobKey("threads", "x" * 25)

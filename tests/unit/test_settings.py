@@ -97,6 +97,7 @@ def test_only_scalars_outside_clusters_have_variables() -> None:
         "PGWATCHDOG_POLL_INTERVAL", "PGWATCHDOG_POLL_CENSUS_INTERVAL", "PGWATCHDOG_POLL_TIMEOUT",
         "PGWATCHDOG_WEB_LISTEN", "PGWATCHDOG_WEB_LIFECYCLE",
         "PGWATCHDOG_BUDGETS_GRACE", "PGWATCHDOG_BUDGETS_NEARING", "PGWATCHDOG_BUDGETS_DEFAULT",
+            "PGWATCHDOG_BUDGETS_CLOCK_SKEW",
         "PGWATCHDOG_LABELS_MAX_ROLES", "PGWATCHDOG_LABELS_MAX_JOBS", "PGWATCHDOG_LABELS_MAX_DATABASES",
         "PGWATCHDOG_LEDGER_URL", "PGWATCHDOG_LEDGER_KEEP",
         "PGWATCHDOG_PRIVACY_QUERY_TEXT",
@@ -213,7 +214,7 @@ def test_policy_becomes_core_values(tmp_path: Path) -> None:
     assert (orphans.kind, orphans.action, orphans.only.roles) == (Kind.ORPHAN, Action.CANCEL, ("etl_*",))
     assert (orphans.after, orphans.writers) == (timedelta(seconds=10), False)
     assert (copies.action, copies.only.jobs, copies.ignore.databases) == (Action.OBSERVE, ("threads",), ("archive",))
-    assert (copies.kind, copies.evidence, copies.writers) == (Kind.DUPLICATE, {Evidence.SUPERSEDED}, True)
+    assert (copies.kind, copies.evidence, copies.writers) == (Kind.DUPLICATE, frozenset({Evidence.SUPERSEDED}), True)
     assert (settings.policy.limits.per_minute, settings.policy.limits.tries) == (2, 3)
     assert (settings.policy.protect.backups, settings.policy.protect.superusers) == (False, True)
     assert (settings.disarm_file, settings.ledger_keep) == (tmp_path / "disarm", timedelta(days=7))

@@ -63,12 +63,12 @@ async def _demo(folder: Path, *, guardian: Guardian, keep: bool) -> None:
     console.print("Booting a Postgres of its own …")
     server = await asyncio.to_thread(_boot, folder, guardian)
     cast = await asyncio.to_thread(prepare, server)
-    theatre = _Theatre(folder, console, guardian, server, cast)
+    theatre = _Theatre(_Files.write(folder, server), console, guardian, server, cast)
     console.print("\nRound one, in dry run: everything is decided, nothing is signalled.")
-    dry_run = await theatre.play(theatre.in_dry_run())
+    dry_run = await theatre.play(theatre.files.dry_run)
     console.print("\nRound two, armed: the same stories, and what policy decides is done.")
     await asyncio.to_thread(allow_to_cancel, server)
-    armed = await theatre.play(theatre.armed())
+    armed = await theatre.play(theatre.files.armed)
     acts = await asyncio.to_thread(theatre.recorded)
     _conclude(console, dry_run, armed, acts)
     if keep:
@@ -79,7 +79,7 @@ async def _demo(folder: Path, *, guardian: Guardian, keep: bool) -> None:
 class _Theatre:
     """What both rounds have in common. Each has a daemon of its own, with an ordinary file for the usual code path."""
 
-    folder: Path
+    files: "_Files"
     console: Console
     guardian: Guardian
     server: EmbeddedServer
@@ -94,43 +94,23 @@ class _Theatre:
     async def stay(self) -> None:
         """Leave everything up, the daemon in dry run again, until somebody ends it."""
         self.console.print("\nServer and daemon stay up until Ctrl-C, the daemon in dry run again: it only reports.")
-        async with self._watched(self.in_dry_run()):
+        async with self._watched(self.files.dry_run):
             where = f"{self.server.password}@127.0.0.1:{self.server.port}/postgres"
             for line in (
                 f"psql 'postgresql://web_app:{where}' -c 'SELECT pg_sleep(60)'",
                 f"pgwatchdog report 'postgresql://pgwatchdog:{where}' --budget {WEB_BUDGET}",
-                f"pgwatchdog history -c {self.armed()}",
+                f"pgwatchdog history -c {self.files.armed}",
             ):
                 self.console.print(f"  {line}", soft_wrap=True)
             await asyncio.Event().wait()
 
-    def in_dry_run(self) -> Path:
-        """The configuration of round one."""
-        return self._configuration("dry-run", mode="dry-run")
-
-    def armed(self) -> Path:
-        """The configuration of round two: the same, with both keys turned and a ledger."""
-        return self._configuration("armed", mode="enforce", ledger=f'ledger: {{url: "{self._ledger}"}}\n')
-
     def recorded(self) -> list[Recorded]:
         """The acts on record, oldest first."""
-        store = Store(self._ledger)
+        store = Store(self.files.ledger)
         try:
             return [recorded_of(row) for row in reversed(store.history(Wanted()))]
         finally:
             store.close()
-
-    @property
-    def _ledger(self) -> str:
-        return f"sqlite:///{self.folder / 'ledger.db'}"
-
-    def _configuration(self, name: str, *, mode: str, ledger: str = "") -> Path:
-        password = _private(self.folder / "password", self.server.password)
-        target = f'dsn: "{self.server.dsn(role="pgwatchdog")}", password_file: {password.name}'
-        cluster = f"clusters:\n  - {{name: demo, {target}, mode: {mode}}}\n"
-        policy = f"policy:\n  mode: {mode}\n{RULES}"
-        text = f'web: {{listen: "127.0.0.1:0"}}\n{cluster}{BUDGETS}{policy}{ledger}'
-        return _private(self.folder / f"{name}.yaml", text)
 
     @asynccontextmanager
     async def _watched(self, configuration: Path, *sinks: Sink) -> AsyncIterator[None]:
@@ -156,6 +136,33 @@ def _boot(folder: Path, guardian: Guardian) -> EmbeddedServer:
     server = create_server(folder / "server", guardian=guardian)
     server.start()
     return server
+
+
+@dataclass(frozen=True, slots=True)
+class _Files:
+    """The configurations of both rounds and the ledger's URL. Written once: a daemon may be reading at any moment."""
+
+    dry_run: Path
+    armed: Path
+    ledger: str
+
+    @classmethod
+    def write(cls, folder: Path, server: EmbeddedServer) -> "_Files":
+        """Write them for this server; armed is the same with both keys turned and a ledger."""
+        _private(folder / "password", server.password)
+        ledger = f"sqlite:///{folder / 'ledger.db'}"
+        return cls(
+            _private(folder / "dry-run.yaml", _configuration(server, mode="dry-run")),
+            _private(folder / "armed.yaml", f'{_configuration(server, mode="enforce")}ledger: {{url: "{ledger}"}}\n'),
+            ledger,
+        )
+
+
+def _configuration(server: EmbeddedServer, *, mode: str) -> str:
+    target = f'dsn: "{server.dsn(role="pgwatchdog")}", password_file: password'
+    cluster = f"clusters:\n  - {{name: demo, {target}, mode: {mode}}}\n"
+    policy = f"policy:\n  mode: {mode}\n{RULES}"
+    return f'web: {{listen: "127.0.0.1:0"}}\n{cluster}{BUDGETS}{policy}'
 
 
 def _private(path: Path, text: str) -> Path:

@@ -10,10 +10,13 @@ from typing import Annotated
 import typer
 
 from watchdog.cli.cancel import cancel
+from watchdog.cli.chain import chain
 from watchdog.cli.check import check, schema
 from watchdog.cli.demo import demo
+from watchdog.cli.doctor import doctor
 from watchdog.cli.exits import Exit
 from watchdog.cli.explain import explain
+from watchdog.cli.grants import grants
 from watchdog.cli.history import history
 from watchdog.cli.report import report
 from watchdog.cli.run import run
@@ -31,7 +34,7 @@ def make_app() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     )
     app.callback()(_root)
-    for command in (run, report, explain, cancel, history, check, schema, demo):
+    for command in (run, report, explain, cancel, history, doctor, chain, grants, check, schema, demo):
         app.command()(command)
     return app
 

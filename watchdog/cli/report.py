@@ -1,11 +1,9 @@
 """`pgwatchdog report`: one look at every cluster, or one after the other, for people and scripts."""
 
 import asyncio
-import os
 from collections.abc import Sequence
 from datetime import timedelta
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -13,6 +11,7 @@ import typer
 from watchdog.cli import render, wiring
 from watchdog.cli.exits import Exit
 from watchdog.cli.options import Config, duration
+from watchdog.cli.targets import Budget, Dsns, Grace, chosen
 from watchdog.core.budgets import SHORTEST_INTERVAL
 from watchdog.core.evidence import ALARMING
 from watchdog.core.look import Look, Reason, Unread
@@ -33,12 +32,10 @@ class Output(StrEnum):
 
 
 def report(
-    dsns: Annotated[
-        list[str] | None, typer.Argument(metavar="[DSN]...", help="Connection strings: URL, key=value or service=.")
-    ] = None,
+    dsns: Dsns = None,
     config: Config = None,
-    budget: Annotated[str | None, typer.Option(help="Budget of every role, for example 15min.")] = None,
-    grace: Annotated[str | None, typer.Option(help="Added to the budget; 5s if not given.")] = None,
+    budget: Budget = None,
+    grace: Grace = None,
     form: Annotated[Output, typer.Option("--format", help="How to write it.")] = Output.TABLE,
     watch: Annotated[str | None, typer.Option(help="Look again and again, this far apart, for example 5s.")] = None,
     exit_zero: Annotated[bool, typer.Option("--exit-zero", help="Exit with 0 although there are findings.")] = False,
@@ -48,7 +45,7 @@ def report(
     Exit codes: 0 nothing found, 1 findings, 2 usage, 3 a cluster could not be read, or only in part.
     """
     configure_logs(form=Format.LOGFMT, level=Level.ERROR)
-    settings = _settings(dsns or [], config=config, budget=budget, grace=grace)
+    settings = chosen(dsns or [], config=config, budget=budget, grace=grace)
     pause = None if watch is None else duration(watch, option="--watch")
     if pause is not None and pause < SHORTEST_INTERVAL:
         raise UsageError("--watch: at least 1s: a watchdog must not become the load")
@@ -63,21 +60,6 @@ def exit_code(states: Sequence[State]) -> Exit:
     looks = [state for state in states if isinstance(state, Look)]
     found = any(each.kind in ALARMING for look in looks for each in look.judgement.findings)
     return Exit.FINDINGS if found else Exit.OK
-
-
-def _settings(dsns: Sequence[str], *, config: Path | None, budget: str | None, grace: str | None) -> Settings:
-    if dsns and config is not None:
-        raise UsageError("give connection strings or a configuration file, not both")
-    if dsns:
-        return wiring.settings_for(
-            dsns,
-            env=os.environ,
-            budget=None if budget is None else duration(budget, option="--budget"),
-            grace=None if grace is None else duration(grace, option="--grace", zero=True),
-        )
-    if budget is not None or grace is not None:
-        raise UsageError("--budget and --grace go with connection strings; a file has its own budgets")
-    return wiring.load_settings(config, env=os.environ)
 
 
 async def _report(settings: Settings, *, form: Output, pause: timedelta | None) -> Exit:

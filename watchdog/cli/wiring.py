@@ -28,6 +28,7 @@ from watchdog.runtime.timetable import interval_in_force
 from watchdog.runtime.watch import Watch
 from watchdog.settings import load, schema
 from watchdog.settings.tree import ClusterSettings, LabelSettings, Settings
+from watchdog.sockets.kernel import KernelSockets
 from watchdog.web.exposition import Exposition
 from watchdog.web.labels import Bound, Bounds
 from watchdog.web.own import OwnState
@@ -146,11 +147,16 @@ def daemon(
     board = Board([Journal(say), exposition, *sinks])
     arming = arming_of(settings, dry_run=dry_run)
     ledgers = _Ledgers()
+    sockets = KernelSockets()
 
     def watches(current: Settings) -> list[Watch]:
         ledger = ledgers.of(current)
         return [
-            _watch(_acting(cluster, settings=current, arming=arming, ledger=ledger), settings=current, board=board)
+            _watch(
+                _acting(cluster, settings=current, arming=arming, ledger=ledger, sockets=sockets),
+                settings=current,
+                board=board,
+            )
             for cluster in current.clusters
         ]
 
@@ -183,16 +189,18 @@ class _Ledgers:
             await self.writer.prune(datetime.now(UTC) - self.keep)
 
 
-def _acting(cluster: ClusterSettings, *, settings: Settings, arming: Arming, ledger: Writer | None) -> Cycle:
+def _acting(
+    cluster: ClusterSettings, *, settings: Settings, arming: Arming, ledger: Writer | None, sockets: KernelSockets
+) -> Cycle:
     source, bench = _source(cluster, settings=settings, pause=timedelta(0))
     actor = Actor(cluster.name, source, arming, settings.policy, cluster.enforces, ledger)
-    return Cycle(cluster.name, source, bench, actor, settings.policy)
+    return Cycle(cluster.name, source, bench, actor, settings.policy, sockets)
 
 
 def _looking(cluster: ClusterSettings, *, settings: Settings, arming: Arming, pause: timedelta) -> Cycle:
     source, bench = _source(cluster, settings=settings, pause=pause)
     onlooker = Onlooker(source, arming, cluster.enforces, has_ledger=settings.ledger_url is not None)
-    return Cycle(cluster.name, source, bench, onlooker, settings.policy)
+    return Cycle(cluster.name, source, bench, onlooker, settings.policy, KernelSockets())
 
 
 def _source(cluster: ClusterSettings, *, settings: Settings, pause: timedelta) -> tuple[PostgresSource, Bench]:
@@ -206,7 +214,7 @@ def _source(cluster: ClusterSettings, *, settings: Settings, pause: timedelta) -
         env=os.environ,
         lease_database=cluster.lease_database,
     )
-    return source, Bench(settings.book, interval, cluster.pooled_roles)
+    return source, Bench(settings.book, interval, cluster.pooled_roles, cluster.pooled_networks)
 
 
 def _watch(cycle: Cycle, *, settings: Settings, board: Board) -> Watch:

@@ -80,7 +80,8 @@ def _past_budget(case: Case) -> bool:
     To count only the known part of the first span would lose, on average, what a run still does after its last tick:
     a fifth of all orphan seconds under the workload of `make truth`.
     """
-    return case.budget is not None and case.age > case.budget.limit
+    late = case.budget is not None and case.age > case.budget.limit
+    return late or case.client_gone or case.deadline_passed
 
 
 def _sum(cases: Iterable[Case], share: Callable[[Case], timedelta]) -> dict[Worker, timedelta]:

@@ -39,6 +39,14 @@ class Moment:
     age: timedelta
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class End:
+    """The client's end of a TCP connection. The address is in its shortest form, of v4-mapped ones the IPv4."""
+
+    address: str
+    port: int
+
+
 @dataclass(frozen=True, slots=True)
 class Backend:
     """One client backend of the activity view; its identity is pid and `started`, never the pid alone."""
@@ -57,6 +65,7 @@ class Backend:
     has_xid: bool
     query_id: int | None
     role_oid: int | None = None
+    client: End | None = None
 
     @property
     def doing(self) -> Doing:

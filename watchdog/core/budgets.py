@@ -13,6 +13,9 @@ from watchdog.core.jobs import DEFAULT_PATTERN, Allowance, Claim, JobRule, parse
 DEFAULT_GRACE = timedelta(seconds=5)
 """Drivers that cancel at their own timeout need about 0.3 s; a watchdog without grace races them."""
 
+DEFAULT_SKEW = timedelta(seconds=2)
+"""How far the clocks of callers who state a deadline may be from the server's."""
+
 SHORTEST_INTERVAL = timedelta(seconds=1)
 """No cluster is looked at more often; a smaller budget belongs into the server's own statement_timeout."""
 
@@ -42,6 +45,7 @@ class BudgetBook:
 
     grace: timedelta = DEFAULT_GRACE
     nearing: float = DEFAULT_NEARING
+    clock_skew: timedelta = DEFAULT_SKEW
     default: timedelta | None = None
     roles: Mapping[str, Allowance] = field(default_factory=dict)
     jobs: tuple[JobRule, ...] = DEFAULT_JOBS
@@ -62,6 +66,12 @@ class BudgetBook:
         if claim is not None and role in claim.rule.roles:
             return by_job
         return min(by_job, by_role, key=lambda budget: budget.limit)
+
+    def is_detached(self, role: str, *, claim: Claim | None) -> bool:
+        """True where callers of this role or job leave on purpose: then a client that is gone proves nothing."""
+        own = self.roles.get(role)
+        job = None if claim is None else claim.rule.allowance(claim.key.job)
+        return (own is not None and own.detached) or (job is not None and job[1].detached)
 
     @property
     def empty(self) -> bool:

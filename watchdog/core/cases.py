@@ -4,12 +4,17 @@ Owns the choice of the clock for a row. Compares nothing with a budget yet.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from ipaddress import IPv4Network, IPv6Network, ip_address
 
-from watchdog.core.activity import Backend, Clock, Doing, Moment, Run, Snapshot
+from watchdog.core.activity import Backend, Clock, Doing, End, Moment, Run, Snapshot
 from watchdog.core.budgets import Budget, BudgetBook
 from watchdog.core.jobs import Claim, JobKey, NoKey, read_name
+from watchdog.core.sockets import StatementRun, statement_run
+
+A_MOMENT = timedelta(milliseconds=100)
+"""Between two stamps of one piece of work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +26,8 @@ class Naming:
     name: str
     since: Moment | None
 
+
+Network = IPv4Network | IPv6Network
 
 Namings = Mapping[int, Naming]
 """By pid, for the transactions of the last look."""
@@ -43,6 +50,9 @@ class Case:
     run: Run
     age: timedelta
     talking: bool
+    client_gone: bool = False
+    deadline_passed: bool = False
+    until_deadline: timedelta | None = None
 
     @property
     def key(self) -> JobKey | None:
@@ -72,11 +82,19 @@ def namings_of(snapshot: Snapshot, *, before: Namings) -> dict[int, Naming]:
 
 
 def cases_of(
-    snapshot: Snapshot, *, book: BudgetBook, pooled: frozenset[str], interval: timedelta, namings: Namings
+    snapshot: Snapshot,
+    *,
+    book: BudgetBook,
+    pooled: frozenset[str],
+    interval: timedelta,
+    namings: Namings,
+    networks: tuple[Network, ...] = (),
+    gone: frozenset[StatementRun] = frozenset(),
 ) -> tuple[list[Case], int]:
     """The cases of a snapshot, oldest first, and how many running rows show no start and cannot be judged.
 
-    Names from `pooled` roles are not read: a transaction pooler hands a stale name to its next client.
+    Names from `pooled` roles, and of clients in `networks`, are not read: a transaction pooler hands a stale name to
+    its next client.
     """
     cases = []
     unreadable = 0
@@ -85,12 +103,29 @@ def cases_of(
             continue
         naming = namings.get(backend.pid)
         since = naming.since if naming is not None else None
-        case = _case(backend, book=book, pooled=pooled, interval=interval, since=since)
+        nameless = backend.role in pooled or _is_in(backend.client, networks)
+        case = _case(backend, book=book, nameless=nameless, interval=interval, since=since)
         if case is None:
             unreadable += 1
         else:
-            cases.append(case)
+            left = statement_run(backend) in gone and not book.is_detached(backend.role, claim=case.claim)
+            until = _until_deadline(case, at=snapshot.at, skew=book.clock_skew)
+            passed = until is not None and until <= timedelta(0)
+            cases.append(replace(case, client_gone=left, deadline_passed=passed, until_deadline=until))
     return sorted(cases, key=lambda case: (case.run.start, case.run.pid)), unreadable
+
+
+def _is_in(client: End | None, networks: tuple[Network, ...]) -> bool:
+    if client is None or not networks:
+        return False
+    address = ip_address(client.address)
+    return any(address in network for network in networks)
+
+
+def _until_deadline(case: Case, *, at: datetime, skew: timedelta) -> timedelta | None:
+    """How long until the caller's own deadline is surely over, its clock being off by `skew` at most."""
+    deadline = None if case.claim is None else case.claim.deadline
+    return None if deadline is None else deadline + skew - at
 
 
 def running(cases: Iterable[Case]) -> list[Case]:
@@ -110,9 +145,9 @@ def _renamed(backend: Backend, *, before: Naming | None, at: datetime) -> Moment
 
 
 def _case(
-    backend: Backend, *, book: BudgetBook, pooled: frozenset[str], interval: timedelta, since: Moment | None
+    backend: Backend, *, book: BudgetBook, nameless: bool, interval: timedelta, since: Moment | None
 ) -> Case | None:
-    read = NoKey.NOT_A_KEY if backend.role in pooled else read_name(backend.application_name, rules=book.jobs)
+    read = NoKey.NOT_A_KEY if nameless else read_name(backend.application_name, rules=book.jobs)
     claim = read if isinstance(read, Claim) else None
     budget = book.budget(backend.role, claim=claim)
     clock = budget.clock if budget is not None else (Clock.RUN if claim is not None else Clock.STATEMENT)
@@ -138,5 +173,5 @@ def _talking(backend: Backend, *, clock: Clock, start: Moment, interval: timedel
     statement = backend.start(Clock.STATEMENT)
     if clock is not Clock.RUN or statement is None:
         return False
-    # The extended protocol stamps Bind a moment after Parse: only a clearly later command is talk.
-    return statement.age <= interval < start.age
+    # A BEGIN and its statement, and Parse and Bind, are stamped a moment apart: only a clearly later command is talk.
+    return statement.age <= interval and start.age - statement.age > A_MOMENT

@@ -43,6 +43,7 @@ class Census:
     connections_max: int
     may_cancel_all: bool = False
     may_cancel: frozenset[str] = frozenset()
+    may_cancel_superusers: bool = False
     settings: StoredSettings = field(default_factory=StoredSettings)
     work: Mapping[str, DatabaseWork] = field(default_factory=dict)
 
@@ -57,7 +58,9 @@ class Census:
         return self.may_cancel_all or bool(self.may_cancel)
 
     def may_cancel_of(self, role: str) -> bool:
-        """True where our role may cancel queries of `role`, superusers aside."""
+        """True where our role may cancel queries of `role`: a superuser's only if it is one itself."""
+        if role in self.superusers:
+            return self.may_cancel_superusers
         return self.may_cancel_all or role in self.may_cancel
 
     def role(self, oid: int | None) -> str:

@@ -48,6 +48,8 @@ class Command:
         return self.in_progress or self.word in MAINTENANCE
 
 
+UNREAD = Command(None)
+
 Commands = Mapping[StatementKey, Command]
 
 

@@ -3,6 +3,7 @@
 A run that is still there is given a pause before that is said, growing with each attempt: a signal takes a moment.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -69,13 +70,15 @@ def came_back(
     cancelled: Mapping[CopyKey, tuple[datetime, str, str]], *, cases: Iterable[Case], at: datetime
 ) -> tuple[list[Retry], dict[CopyKey, tuple[datetime, str, str]]]:
     """The keys under which work has begun again soon after its cancel, and the cancels to be watched further."""
-    begun: dict[CopyKey, datetime] = {}
+    begun: dict[CopyKey, list[datetime]] = defaultdict(list)
     for case in cases:
         key = copy_key(case)
         if key is not None:
-            begun[key] = max(begun.get(key, case.run.start), case.run.start)
+            begun[key].append(case.run.start)
     retries = [
-        Retry(key, rule, act) for key, (when, rule, act) in cancelled.items() if key in begun and begun[key] > when
+        Retry(key, rule, act)
+        for key, (when, rule, act) in cancelled.items()
+        if any(when < start <= when + COMES_BACK_WITHIN for start in begun.get(key, ()))
     ]
     done = {retry.key for retry in retries}
     kept = {key: value for key, value in cancelled.items() if key not in done and at - value[0] <= COMES_BACK_WITHIN}
@@ -112,7 +115,7 @@ def _followed(
         return _rehearsed(run, each, outcome, at=at)
     gone = outcome is not Outcome.STILL_THERE
     if each.final is not None or each.again:
-        return None, None if gone else each
+        return _waiting(run, each, outcome, at=at, tries=tries)
     if gone:
         return _effect(run, each, outcome, at=at), None
     if at - each.at < pause_of(each.attempts, interval=interval):
@@ -120,6 +123,18 @@ def _followed(
     if each.attempts < tries:
         return _effect(run, each, Outcome.STILL_THERE, at=at), replace(each, again=True)
     return _effect(run, each, Outcome.INEFFECTIVE, at=at), replace(each, final=Withheld.INEFFECTIVE)
+
+
+def _waiting(
+    run: Run, each: Tried, outcome: Outcome, *, at: datetime, tries: int
+) -> tuple[Effect | None, Tried | None]:
+    """A run that may be tried again, or never again: remembered while it goes on, a FETCH loop with its transaction."""
+    in_transaction = outcome is Outcome.TRANSACTION_GOES_ON and each.clock is Clock.RUN
+    if outcome is not Outcome.STILL_THERE and not in_transaction:
+        return None, None
+    if each.final is None and each.attempts >= tries:
+        return _effect(run, each, Outcome.INEFFECTIVE, at=at), replace(each, final=Withheld.INEFFECTIVE)
+    return None, each
 
 
 def _rehearsed(run: Run, each: Tried, outcome: Outcome, *, at: datetime) -> tuple[Effect | None, Tried | None]:

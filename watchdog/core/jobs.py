@@ -7,17 +7,22 @@ may cost whom is decided elsewhere.
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from enum import Enum
+from ipaddress import ip_address
 
 from watchdog.core.activity import Clock
 
 NAME_LIMIT = 63
 """The server cuts application_name at 63 bytes (NAMEDATALEN - 1), silently."""
 
-DEFAULT_PATTERN = "scan:{job}:{window}"
-FIELDS = ("job", "window")
+FIRST_YEAR, LAST_YEAR = 2000, 2100
 
+DEFAULT_PATTERN = "scan:{job}:{window}"
+FIELDS = ("job", "window", "deadline")
+
+_POOLERS_SUFFIX = re.compile(r"(?P<name>.*) - (?P<client>(?P<address>[^ ]+):[0-9]*)", re.DOTALL)
+_POOLERS_UNIX = re.compile(r"unix(?:\([0-9]+\))?")
 _FIELD = re.compile(r"\{([^{}]*)\}")
 
 
@@ -48,8 +53,8 @@ class JobPattern:
     prefix: str
     expression: re.Pattern[str]
 
-    def read(self, name: str) -> JobKey | NoKey:
-        """The key that `name` carries. Cut, ambiguous or incomplete names are unusable, never guessed."""
+    def read(self, name: str) -> tuple[JobKey, datetime | None] | NoKey:
+        """The key that `name` carries, and the caller's deadline. What is cut, ambiguous or incomplete is unusable."""
         match = self.expression.fullmatch(name)
         if match is None:
             alike = bool(self.prefix) and name.startswith(self.prefix)
@@ -58,7 +63,12 @@ class JobPattern:
         if len(name.encode()) >= NAME_LIMIT or "?" in name:
             return NoKey.UNUSABLE
         found = match.groupdict()
-        return JobKey(found["job"], found.get("window", ""))
+        deadline = None
+        if "deadline" in found:
+            deadline = _instant(found["deadline"])
+            if deadline is None:
+                return NoKey.UNUSABLE
+        return JobKey(found["job"], found.get("window", "")), deadline
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +79,7 @@ class Allowance:
     grace: timedelta | None = None
     holding: timedelta | None = None
     clock: Clock | None = None
+    detached: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +106,8 @@ class Claim:
 
     key: JobKey
     rule: JobRule
+    deadline: datetime | None = None
+    """When the caller stops waiting, by its own clock."""
 
 
 def parse_pattern(text: str) -> JobPattern:
@@ -115,15 +128,41 @@ def parse_pattern(text: str) -> JobPattern:
 
 
 def read_name(name: str, *, rules: Iterable[JobRule]) -> Claim | NoKey:
-    """Read a session's name with the first rule whose pattern fits it."""
+    """Read a session's name with the first rule whose pattern fits it; what a pooler put behind it is taken off."""
+    name, _ = split_client(name)
     result = NoKey.NOT_A_KEY
     for rule in rules:
         read = rule.pattern.read(name)
-        if isinstance(read, JobKey):
-            return Claim(read, rule)
+        if isinstance(read, tuple):
+            return Claim(read[0], rule, read[1])
         if read is NoKey.UNUSABLE:
             result = read
     return result
+
+
+def _instant(text: str) -> datetime | None:
+    """Seconds since 1970 as an instant; None for anything else, and for what lies outside of this century."""
+    try:
+        found = datetime.fromtimestamp(float(text), tz=UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
+    return found if FIRST_YEAR <= found.year < LAST_YEAR else None
+
+
+def split_client(name: str) -> tuple[str, str | None]:
+    """A name without what PgBouncer's application_name_add_host has put behind it, and that: the true client."""
+    match = _POOLERS_SUFFIX.fullmatch(name)
+    if match is None or not (_POOLERS_UNIX.fullmatch(match["address"]) or _is_address(match["address"])):
+        return name, None
+    return match["name"], match["client"]
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _check(text: str, *, literals: list[str], fields: list[str]) -> None:
@@ -131,7 +170,9 @@ def _check(text: str, *, literals: list[str], fields: list[str]) -> None:
         raise PatternError(f"pattern {text!r} has no {{job}} field; write for example {DEFAULT_PATTERN!r}")
     for name in fields:
         if name not in FIELDS:
-            raise PatternError(f"pattern {text!r} has an unknown field {{{name}}}; known are {{job}} and {{window}}")
+            raise PatternError(
+                f"pattern {text!r} has an unknown field {{{name}}}; known are {{job}}, {{window}}, {{deadline}}"
+            )
         if fields.count(name) > 1:
             raise PatternError(f"pattern {text!r} has the field {{{name}}} twice")
     if any(not separator for separator in literals[1:-1]):

@@ -12,12 +12,13 @@ from watchdog.core import copies as copying
 from watchdog.core.accounts import AccountMemory, Accrual, account
 from watchdog.core.activity import RUNNING_STATES, Clock, Run, Snapshot
 from watchdog.core.budgets import BudgetBook
-from watchdog.core.cases import Case, Namings, cases_of, namings_of, running
+from watchdog.core.cases import Case, Namings, Network, cases_of, namings_of, running
 from watchdog.core.census import Census
 from watchdog.core.copies import CopyKey
 from watchdog.core.evidence import Evidence, Finding, Kind
 from watchdog.core.neighbours import Blocking, blocked_by_orphans, with_neighbours
 from watchdog.core.overdue import judge_overdue, until_crossing
+from watchdog.core.sockets import StatementRun
 
 BLIND_REASONS = ("insufficient_privilege", "tracking_off", "unusable_key", "no_budget", "no_start")
 """Why a session is not judged, or only in part."""
@@ -71,6 +72,7 @@ class Bench:
     book: BudgetBook
     interval: timedelta
     pooled: frozenset[str] = frozenset()
+    pooled_networks: tuple[Network, ...] = ()
 
 
 def judge(
@@ -81,18 +83,25 @@ def judge(
     memory: Memory,
     tick: bool,
     blocking: Blocking | None = None,
+    gone: frozenset[StatementRun] = frozenset(),
 ) -> tuple[Judgement, Memory]:
     """Judge one snapshot.
 
     `tick` tells a regular look from one at a crossing: seconds of work are sampled at ticks only. `blocking` is
-    None where it was not asked.
+    None where it was not asked. `gone` are the statements whose clients the kernel has shown to be gone.
     """
     if memory.postmaster_start != snapshot.postmaster_start:
         memory = Memory()
     first = memory.postmaster_start is None
     namings = namings_of(snapshot, before=memory.namings)
     cases, unreadable = cases_of(
-        snapshot, book=bench.book, pooled=bench.pooled, interval=bench.interval, namings=namings
+        snapshot,
+        book=bench.book,
+        pooled=bench.pooled,
+        networks=bench.pooled_networks,
+        interval=bench.interval,
+        namings=namings,
+        gone=gone,
     )
     groups = copying.group_copies(cases)
     superseded = _still_there(memory.superseded, cases) | copying.superseded_runs(

@@ -9,6 +9,7 @@ from watchdog.core.acts import Done, Effect
 from watchdog.core.census import Census
 from watchdog.core.effects import Retry
 from watchdog.core.judge import Judgement
+from watchdog.core.sockets import Sight
 from watchdog.core.standing import Lease, Obstacle, Standing
 from watchdog.core.verdicts import Decisions
 
@@ -55,6 +56,7 @@ class Look:
     effects: tuple[Effect, ...] = ()
     retries: tuple[Retry, ...] = ()
     stuck: int = 0
+    sight: Sight = Sight.NOT_ASKED
 
     @property
     def disarmed(self) -> tuple[Obstacle, ...]:

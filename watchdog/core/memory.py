@@ -52,8 +52,9 @@ def settle(memory: PolicyMemory, done: Done, *, at: datetime) -> PolicyMemory:
             refused = replace(tried(act, hand=Hand.SIGNAL), final=Withheld.REFUSED)
             return replace(memory, acts={**memory.acts, run: refused}, last_act=at, stopped_at=at)
         case Result.MOVED_ON if act.verdict.finding.talking:
-            # A FETCH loop between two statements: it counts as an attempt and is tried again after the pause.
-            return replace(memory, acts={**memory.acts, run: tried(act, hand=Hand.SIGNAL)}, last_act=at)
+            # A FETCH loop between two statements: it counts as an attempt and is tried again.
+            missed = replace(tried(act, hand=Hand.SIGNAL), again=True)
+            return replace(memory, acts={**memory.acts, run: missed}, last_act=at)
         case Result.GONE | Result.MOVED_ON | Result.PROTECTED | Result.NOT_TRIED:
             return memory
 

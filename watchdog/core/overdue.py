@@ -13,11 +13,12 @@ from watchdog.core.evidence import Evidence, Finding, Kind
 
 
 def judge_overdue(case: Case, *, nearing: float) -> Finding | None:
-    """The one finding that time alone makes about `case`; the gravest wins."""
+    """The one finding that time and the client's own end make about `case`; the gravest wins."""
+    evidence = _evidence(case)
+    if evidence:
+        return finding(case, kind=Kind.ORPHAN, evidence=evidence)
     if case.budget is None:
         return None
-    if _works(case) and case.age >= case.budget.crossing:
-        return finding(case, kind=Kind.ORPHAN, evidence=(Evidence.OVER_BUDGET,))
     if _held(case) >= case.budget.holding + case.budget.grace:
         return finding(case, kind=Kind.HOLDING)
     if _works(case) and case.age >= case.budget.limit * nearing:
@@ -25,11 +26,26 @@ def judge_overdue(case: Case, *, nearing: float) -> Finding | None:
     return None
 
 
+def _evidence(case: Case) -> tuple[Evidence, ...]:
+    """All that shows that nobody waits for it, weakest first. A client that is gone needs no budget to be so."""
+    held = (
+        (Evidence.OVER_BUDGET, case.budget is not None and _works(case) and case.age >= case.budget.crossing),
+        (Evidence.DEADLINE_PASSED, case.deadline_passed and _works(case)),
+        (Evidence.CLIENT_GONE, case.client_gone),
+    )
+    return tuple(evidence for evidence, holds in held if holds)
+
+
 def until_crossing(case: Case) -> timedelta | None:
-    """How long until `case` becomes an orphan if it goes on; None if it is one or never will be."""
-    if case.budget is None or not _works(case) or case.age >= case.budget.crossing:
+    """How long until `case` becomes an orphan, by its budget or its own deadline, if it goes on; None if never."""
+    if not _works(case) or _evidence(case):
         return None
-    return case.budget.crossing - case.age
+    waits = []
+    if case.budget is not None:
+        waits.append(case.budget.crossing - case.age)
+    if case.until_deadline is not None:
+        waits.append(case.until_deadline)
+    return min(waits, default=None)
 
 
 def finding(case: Case, *, kind: Kind, evidence: tuple[Evidence, ...] = ()) -> Finding:

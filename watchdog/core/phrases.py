@@ -4,6 +4,7 @@ from datetime import timedelta
 
 from watchdog.core.evidence import Kind
 from watchdog.core.look import Look
+from watchdog.core.sockets import Sight
 from watchdog.core.standing import EXPLAINED
 from watchdog.core.verdicts import Action, Hand, Verdict
 
@@ -59,16 +60,34 @@ def verdict_words(verdict: Verdict) -> str:
 def lease_holder(look: Look) -> str | None:
     """Who holds the lease, where that is known and it is not us."""
     lease = look.lease
-    if lease.leads or lease.holder_pid is None:
+    if lease.leads or not lease.taken:
         return None
+    if lease.holder_pid is None:
+        return "a prepared transaction"
     return f"{look.census.role(lease.holder_role)}, pid {lease.holder_pid}"
+
+
+SIGHTS = {
+    Sight.UNIX_SOCKET: "we are connected by a Unix socket, and those do not tell their clients apart",
+    Sight.ELSEWHERE: "the server is in another network namespace or on another host",
+    Sight.UNAVAILABLE: "the kernel does not tell",
+}
+
+
+def sight_words(look: Look) -> str | None:
+    """Why a client that is gone is not known at once, or None where it is or nobody asked."""
+    reason = SIGHTS.get(look.sight)
+    return None if reason is None else f"Sockets are not visible: {reason}. A client's death shows by its budget only."
 
 
 def arming_words(look: Look) -> list[str]:
     """Whether the cluster is armed, in one sentence, and every reason why not."""
-    if not look.disarmed:
+    holder = lease_holder(look)
+    if not look.disarmed and not look.standing.at_once:
         return ["Armed: what policy decides is done."]
+    if not look.disarmed:
+        leads = f"the lease is held by {holder}" if holder else "nobody holds the lease, so no pgwatchdog acts now"
+        return ["Armed by this configuration.", leads]
     kind = "Dry run: nothing is signalled" if look.standing.rehearses else "Not armed: nothing is signalled"
     reasons = [EXPLAINED[each] for each in look.disarmed]
-    holder = lease_holder(look)
     return [f"{kind}.", *reasons, *([f"the lease is held by {holder}"] if holder else [])]

@@ -212,8 +212,11 @@ class _Turn:
         return until is not None and until > self.at
 
     def _is_under_way(self, run: Run) -> bool:
+        """True where an act on it awaits its effect; a rehearsal is none once we are armed."""
         before = self.memory.acts.get(run)
-        return run in self.taken or (before is not None and not before.again and before.final is None)
+        if before is None or (before.hand is Hand.REHEARSE and not self.standing.rehearses):
+            return run in self.taken
+        return run in self.taken or (not before.again and before.final is None)
 
     def _limited(self, rule: Rule) -> Withheld | None:
         """The first limit that is reached; a single look knows none."""

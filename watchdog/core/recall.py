@@ -10,7 +10,7 @@ from datetime import datetime
 from watchdog.core.activity import Clock, Run
 from watchdog.core.acts import Outcome, Result, Tried
 from watchdog.core.copies import CopyKey
-from watchdog.core.effects import SUCCESSES, transaction_of
+from watchdog.core.effects import COMES_BACK_WITHIN, SUCCESSES, transaction_of
 from watchdog.core.limits import Limits
 from watchdog.core.memory import PolicyMemory
 from watchdog.core.verdicts import Hand, Withheld
@@ -41,17 +41,25 @@ class Recorded:
 
 def recall(memory: PolicyMemory, records: Iterable[Recorded], *, limits: Limits, at: datetime) -> PolicyMemory:
     """The memory with what the ledger knows in it; `records` oldest first. Failures are counted from them alone."""
+    stopped_at = memory.stopped_at
     memory = replace(memory, failures=0, stopped_at=None)
-    for each in records:
+    known = list(records)
+    for each in known:
         memory = _with_act(memory, each)
-        memory = _with_failure(memory, each, limits=limits)
         memory = _with_key(memory, each, limits=limits, at=at)
         memory = replace(memory, last_act=max(memory.last_act or each.at, each.at))
-    return memory
+    for each in sorted(known, key=lambda record: record.outcome_at or record.at):  # failures count as they were seen
+        memory = _with_failure(memory, each, limits=limits)
+    stops = [each for each in (stopped_at, memory.stopped_at) if each is not None]
+    return replace(memory, stopped_at=max(stops, default=None))  # a ledger that knows less opens no door
 
 
 def _with_act(memory: PolicyMemory, each: Recorded) -> PolicyMemory:
-    if each.result in _NOT_DONE or each.outcome in SUCCESSES:
+    if each.result is Result.MOVED_ON and _is_loop(each):
+        return replace(memory, acts={**memory.acts, each.run: replace(_tried(each), again=True)})
+    if each.result in _NOT_DONE:
+        return memory  # nothing was done, and what was done before stays true
+    if each.outcome in SUCCESSES:
         acts = {run: act for run, act in memory.acts.items() if run != each.run}
         shut = memory.shut
         transaction = transaction_of(each.run, _tried(each))
@@ -59,6 +67,11 @@ def _with_act(memory: PolicyMemory, each: Recorded) -> PolicyMemory:
             shut |= {transaction}
         return replace(memory, acts=acts, shut=shut)
     return replace(memory, acts={**memory.acts, each.run: _tried(each)})
+
+
+def _is_loop(each: Recorded) -> bool:
+    """A FETCH loop that was met between two statements counts as a try."""
+    return each.clock is Clock.RUN and each.statement is not None and each.statement > each.run.start
 
 
 def _tried(each: Recorded) -> Tried:
@@ -104,6 +117,6 @@ def _with_key(memory: PolicyMemory, each: Recorded, *, limits: Limits, at: datet
     if each.came_back_at is not None:
         until = each.came_back_at + limits.rest
         return replace(memory, resting={**memory.resting, each.key: until}) if until > at else memory
-    if each.outcome in SUCCESSES:
+    if each.outcome in SUCCESSES and at - each.at <= COMES_BACK_WITHIN:
         return replace(memory, cancelled={**memory.cancelled, each.key: (each.at, each.rule, each.id)})
     return memory

@@ -5,7 +5,9 @@ Seconds are floats, instants UTC in ISO 8601, and what is unknown is None.
 
 from datetime import UTC, datetime, timedelta
 
+from watchdog.core.activity import Backend
 from watchdog.core.acts import Done
+from watchdog.core.jobs import split_client
 from watchdog.core.look import Look, Unread
 from watchdog.core.verdicts import Verdict
 
@@ -64,6 +66,7 @@ def finding_record(verdict: Verdict, *, server: str) -> Record:
         "wait_event_type": backend.wait_event_type,
         "wait_event": backend.wait_event,
         "query_id": backend.query_id,
+        "client": _client(backend),
         "kind": str(finding.kind),
         "evidence": [str(evidence) for evidence in finding.evidence],
         "clock": str(finding.clock),
@@ -107,6 +110,15 @@ def act_record(done: Done) -> Record:
         "lag_seconds": _seconds(done.lag),
         **record,
     }
+
+
+def _client(backend: Backend) -> str | None:
+    """The client's address and port; behind a pooler that tells, the true client's. None for a Unix socket."""
+    true = split_client(backend.application_name)[1]
+    if true is not None or backend.client is None:
+        return true
+    address = f"[{backend.client.address}]" if ":" in backend.client.address else backend.client.address
+    return f"{address}:{backend.client.port}"
 
 
 def _seconds(span: timedelta | None) -> float | None:

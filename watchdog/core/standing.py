@@ -111,3 +111,5 @@ class Lease:
     holder_pid: int | None = None
     holder_role: int | None = None
     taken_now: bool = False
+    taken: bool = False
+    """By somebody else; by a prepared transaction where there is no pid."""

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
+from pathlib import Path
 from sqlite3 import Connection as SQLiteConnection
 from typing import Any
 
@@ -43,6 +44,7 @@ class Store:
     url: str
     steps: Sequence[Step] = STEPS
     _engine: Engine | None = field(default=None, init=False)
+    _file: tuple[int, int] | None = field(default=None, init=False)
 
     def intend(self, acts: Iterable[Act]) -> None:
         """Put intents on record, all or none, durably."""
@@ -106,23 +108,33 @@ class Store:
     @contextmanager
     def _transaction(self) -> Iterator[Connection]:
         try:
-            if self._engine is None:
-                engine = _engine(self.url)
-                with engine.begin() as connection:
-                    _migrate(connection, self.steps)
-                self._engine = engine
-            with self._engine.begin() as connection:
+            with self._opened().begin() as connection:
                 yield connection
         except SQLAlchemyError as error:
             self.close()
             raise LedgerError(f"ledger {shown(self.url)}: {_reason(error)}") from error
+
+    def _opened(self) -> Engine:
+        """The engine, its schema up to date. A file that was taken away is no ledger, although it can be written."""
+        if self._engine is not None and self._file != _identity(self.url):
+            self.close()
+        if self._engine is None:
+            engine = _engine(self.url)
+            try:
+                with engine.begin() as connection:
+                    _migrate(connection, self.steps)
+            except BaseException:
+                engine.dispose()
+                raise
+            self._engine, self._file = engine, _identity(self.url)
+        return self._engine
 
 
 def check_url(url: str) -> str | None:
     """What is wrong with a ledger's URL, or None."""
     try:
         parsed = make_url(url)
-    except ArgumentError:
+    except (ArgumentError, ValueError):
         return "is no URL: write sqlite:////absolute/path.db or postgresql://user@host/database"
     if parsed.drivername not in _DRIVERS:
         return f"{parsed.drivername}: is not supported; write sqlite:////absolute/path.db or postgresql://…"
@@ -137,6 +149,18 @@ def shown(url: str) -> str:
 
 
 _DRIVERS = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg"}
+
+
+def _identity(url: str) -> tuple[int, int] | None:
+    """Which file an SQLite ledger is; None where there is none."""
+    parsed = make_url(url)
+    if parsed.get_backend_name() != "sqlite" or parsed.database is None:
+        return None
+    try:
+        found = Path(parsed.database).stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _engine(url: str) -> Engine:

@@ -32,6 +32,8 @@ class _Job:
     waiter: Waiter
     late: Callable[[], object] | None
     given_up: bool = False
+    finished: bool = False
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
 
 @dataclass(slots=True)
@@ -99,9 +101,19 @@ class Writer:
             async with asyncio.timeout(self.deadline):
                 return await waiter
         except TimeoutError as error:
+            self._give_up(job)
             raise LedgerError(f"the ledger did not answer within {self.deadline:g} s") from error
-        finally:
+        except asyncio.CancelledError:
+            self._give_up(job)
+            raise
+
+    def _give_up(self, job: _Job) -> None:
+        """Nobody waits for the job any more. If it got there all the same, it is undone behind it."""
+        with job.lock:
             job.given_up = True
+            unheard = job.finished
+        if unheard and job.late is not None:
+            self._jobs.put(_Job(job.late, job.loop, job.loop.create_future(), None))
 
     def _work(self) -> None:
         while True:
@@ -113,15 +125,23 @@ class Writer:
         try:
             result = job.call()
         except Exception as error:  # noqa: BLE001  # handed to whoever waits
+            self._undo(job)  # a commit whose answer was lost may have been one
             failure = (
                 error if isinstance(error, LedgerError) else LedgerError(f"ledger: {type(error).__name__}: {error}")
             )
             _deliver(job, lambda: job.waiter.set_exception(failure))
             return
-        if job.given_up and job.late is not None:
+        with job.lock:
+            job.finished = True
+            too_late = job.given_up
+        if too_late:
+            self._undo(job)
+        _deliver(job, lambda: job.waiter.set_result(result))
+
+    def _undo(self, job: _Job) -> None:
+        if job.late is not None:
             with contextlib.suppress(Exception):  # nobody waits for this either
                 job.late()
-        _deliver(job, lambda: job.waiter.set_result(result))
 
 
 def _deliver(job: _Job, action: Callable[[], None]) -> None:

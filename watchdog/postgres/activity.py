@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from watchdog.core.activity import Backend, Moment, Snapshot
 from watchdog.core.census import Census
+from watchdog.core.sockets import end_of
 from watchdog.postgres.session import Row
 
 
@@ -32,6 +33,8 @@ class _Columns(NamedTuple):
     changed_age: float | None
     has_xid: bool
     query_id: int | None
+    client_address: str | None
+    client_port: int | None
 
 
 def snapshot_of(rows: Sequence[Row], *, census: Census) -> Snapshot:
@@ -70,6 +73,7 @@ def _backend(row: _Columns, *, pid: int, started: datetime, census: Census) -> B
         has_xid=row.has_xid,
         query_id=row.query_id,
         role_oid=row.role,
+        client=end_of(row.client_address, row.client_port),
     )
 
 

@@ -36,6 +36,7 @@ async def take_census(session: Session) -> Census:
         connections_used=used,
         connections_max=most,
         may_cancel_all=may_cancel_all,
+        may_cancel_superusers=any(oid == session.own_role and superuser for oid, _, superuser, _ in roles),
         settings=settings,
         work={name: DatabaseWork(timedelta(seconds=active), abandoned) for _, name, active, abandoned in databases},
         may_cancel=frozenset(name for _, name, _, member in roles if member),

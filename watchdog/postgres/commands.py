@@ -7,11 +7,11 @@ from typing import cast
 from watchdog.core.commands import Command, Commands
 from watchdog.postgres.session import Session
 
-_SKIPPED = r"^(?:[[:space:];(]|--[^\n]*\n|/[*](?:(?!/[*]|[*]/).)*[*]/)*"
-WORD = _SKIPPED + r"([[:alpha:]_]+)"
+_SKIPPED = r"^(?:[[:space:];(]|--[^\n\r]*[\n\r]|/[*](?:(?!/[*]|[*]/).)*[*]/)*"
+WORD = _SKIPPED + r"([A-Za-z_]+)"
 """In the server's own dialect. A nested comment matches nothing: where it ends cannot be told by an expression."""
 
-WHOLE_WORD = _SKIPPED + r"[[:alpha:]_]+[^[:alpha:]_]"
+WHOLE_WORD = _SKIPPED + r"[A-Za-z_]+[^A-Za-z_]"
 """The word with something behind it: even where the text is cut, the word is not."""
 
 

@@ -68,6 +68,17 @@ def parameters_of(dsn: str, *, env: Mapping[str, str]) -> Parameters:
     return own if service is None else {**_service(service, env=env), **own}
 
 
+def variables_of(dsn: str, env: Mapping[str, str]) -> tuple[str, ...]:
+    """The names of libpq's environment variables that take part, because the string does not say it itself."""
+    try:
+        own = conninfo_to_dict(dsn)
+    except psycopg.ProgrammingError:
+        own = {}
+    options = [(option.envvar, option.keyword.decode()) for option in pq.Conninfo.get_defaults()]
+    names = {variable.decode() for variable, keyword in options if variable and keyword not in own}
+    return tuple(sorted(name for name in names if env.get(name)))
+
+
 def endpoints_of(parameters: Mapping[str, str], *, env: Mapping[str, str]) -> list[Endpoint]:
     """The hosts to try, in order."""
     hosts = _split(parameters.get("host", env.get("PGHOST", "")))

@@ -44,18 +44,18 @@ async def read_lease(session: Session, *, database: str) -> Lease:
     if obstacle is not None:
         return Lease(leads=False, obstacle=obstacle)
     rows = await session.rows("lease_holder", _LOCK)
-    own, _, holder, role, name = cast("tuple[int, int, int | None, int | None, str | None]", rows[0])
+    own, taken, holder, role, name = cast("tuple[int, bool, int | None, int | None, str | None]", rows[0])
     if own != session.own_pid:
         session.behind_pooler = True
         return Lease(leads=False, obstacle=Obstacle.BEHIND_POOLER)
     session.holds_lease = holder == own
     if session.holds_lease:
         return Lease(leads=True)
-    if holder is None:  # it has just been given up: the next look takes it
+    if not taken:  # it has just been given up: the next look takes it
         return Lease(leads=False, obstacle=Obstacle.NOT_LEADER)
     ours = name == APPLICATION_NAME
     obstacle = Obstacle.NOT_LEADER if ours else Obstacle.LEASE_TAKEN
-    return Lease(leads=False, obstacle=obstacle, holder_pid=holder, holder_role=role)
+    return Lease(leads=False, obstacle=obstacle, holder_pid=holder, holder_role=role, taken=True)
 
 
 def _unfit(session: Session, *, database: str) -> Obstacle | None:

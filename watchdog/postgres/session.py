@@ -18,7 +18,9 @@ import psycopg
 from psycopg.abc import Buffer
 from psycopg.adapt import Loader
 
+from watchdog.core.activity import End
 from watchdog.core.look import Reason
+from watchdog.core.sockets import end_of
 from watchdog.errors import ReadError
 from watchdog.postgres.failures import statement_failure
 from watchdog.postgres.sql import statement
@@ -51,6 +53,7 @@ class Session:
     own_role: int
     own_pid: int
     behind_pooler: bool
+    own_end: End | None = None
     holds_lease: bool = False
 
     @property
@@ -87,7 +90,7 @@ async def open_session(connect: Connect, *, timeout: float, idle_limit: float) -
             connection.adapters.register_loader(name, loader)
     connection.prepare_threshold = None
     try:
-        [(pid, role)] = await _bounded(connection, _execute(connection, "whoami", ()), timeout=timeout)
+        [(pid, role, address, port)] = await _bounded(connection, _execute(connection, "whoami", ()), timeout=timeout)
         behind_pooler = pid != connection.info.backend_pid
         if not behind_pooler:
             connection.prepare_threshold = 0
@@ -97,12 +100,14 @@ async def open_session(connect: Connect, *, timeout: float, idle_limit: float) -
         _drop(connection)
         raise
     own_role, own_pid = cast("tuple[int | None, int]", (role, pid))
-    return Session(connection, timeout, own_role or 0, own_pid, behind_pooler)
+    own_end = end_of(*cast("tuple[str | None, int | None]", (address, port)))
+    return Session(connection, timeout, own_role or 0, own_pid, behind_pooler, own_end)
 
 
-def _settings(*, timeout: float, idle_limit: float) -> tuple[str, str]:
+def _settings(*, timeout: float, idle_limit: float) -> tuple[str, str, str]:
     # The server gives up a little before we do, so that an ordinary timeout keeps the session.
-    return f"{max(1, int(timeout * 900))}", f"{int(idle_limit * 1000)}"
+    idle = f"{int(idle_limit * 1000)}"
+    return f"{max(1, int(timeout * 900))}", idle, idle
 
 
 async def _execute(connection: Connection, name: str, parameters: Parameters, *, comment: str = "") -> list[Row]:

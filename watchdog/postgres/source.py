@@ -6,19 +6,22 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import cast
 
-from watchdog.core.activity import Snapshot
+from watchdog.core.activity import End, Snapshot
 from watchdog.core.acts import Aim, Result
 from watchdog.core.census import Census
 from watchdog.core.commands import Commands
+from watchdog.core.look import Look
 from watchdog.core.neighbours import Blocking
-from watchdog.core.standing import Lease
+from watchdog.core.offline.facts import Facts
+from watchdog.core.standing import Lease, Obstacle
 from watchdog.core.verdicts import Withheld
 from watchdog.postgres.activity import snapshot_of, strangers
 from watchdog.postgres.cancel import cancel
 from watchdog.postgres.census import take_census
 from watchdog.postgres.commands import read_commands
 from watchdog.postgres.dial import Dialer
-from watchdog.postgres.dsn import parameters_of
+from watchdog.postgres.dsn import parameters_of, variables_of
+from watchdog.postgres.facts import read_facts
 from watchdog.postgres.lease import read_lease, take_lease
 from watchdog.postgres.password import Password
 from watchdog.postgres.session import Connection, Session, open_session
@@ -79,6 +82,13 @@ class PostgresSource:
             self.idle_limit,
             self.lease_database,
         )
+
+    @property
+    def ends(self) -> tuple[End | None, int | None]:
+        """Our own end as the server sees it, and the server's port: where sockets would have to be looked for."""
+        port = None if self._census is None else self._census.settings.server.get("port")
+        own = None if self._session is None else self._session.own_end
+        return own, None if port is None else int(port)
 
     async def census(self) -> Census:
         """Take a census and remember it for the names in later snapshots.
@@ -148,16 +158,32 @@ class PostgresSource:
         session = await self._open()
         return await read_commands(session, pids)
 
-    async def lease(self, *, again: bool) -> Lease:
-        """Take the lease or say why not; `again`: read it from the server's list of locks, whatever we remember.
+    async def facts(self, look: Look) -> Facts:
+        """What the doctor wants to know besides a look that was just taken.
 
         Raises:
             ReadError: with the reason.
 
         """
         session = await self._open()
-        ask = read_lease if again and session.holds_lease else take_lease
-        return await ask(session, database=self.lease_database)
+        lease = await read_lease(session, database=self.lease_database)
+        silence = timedelta(seconds=self.idle_limit)
+        return await read_facts(session, look, lease=lease, silence=silence, variables=variables_of(self.dsn, self.env))
+
+    async def lease(self, *, again: bool) -> Lease:
+        """Take the lease or say why not; `again`: whether the session that holds it still does, by the server's list.
+
+        Raises:
+            ReadError: with the reason.
+
+        """
+        if not again:
+            return await take_lease(await self._open(), database=self.lease_database)
+        session = self._session
+        if session is None or not self.is_open or not session.holds_lease:
+            # A session that was lost since has lost the lease: another one would be another actor.
+            return Lease(leads=False, obstacle=Obstacle.NOT_LEADER)
+        return await read_lease(session, database=self.lease_database)
 
     async def lease_holder(self) -> Lease:
         """Who holds the lease, without taking it.

@@ -17,7 +17,7 @@ from watchdog.core.effects import Retry
 from watchdog.core.memory import PolicyMemory
 from watchdog.core.policy import Policy
 from watchdog.core.recall import recall
-from watchdog.core.standing import Lease, Obstacle, Standing
+from watchdog.core.standing import DRY, Lease, Obstacle, Standing
 from watchdog.core.verdicts import Hand, Verdict, Withheld
 from watchdog.errors import LedgerError, ReadError
 from watchdog.logs import Event, get_logger
@@ -52,10 +52,12 @@ class Actor:
     number: int = 0
     _started: bool = False
     _epoch: int = -1
+    _keys: frozenset[Obstacle] = frozenset()
     _recalled: int = -1
     unwritten: deque[Unwritten] = field(default_factory=lambda: deque(maxlen=MOST_UNWRITTEN))
     _ledger_failed: bool = False
     _probe: asyncio.Task[None] | None = None
+    _writing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def adopt(self, other: "Acting") -> None:
         """Take on a new configuration. Other rules make a new actor."""
@@ -75,12 +77,13 @@ class Actor:
         self, memory: PolicyMemory, *, census: Census, complete: bool, tick: bool, at: datetime
     ) -> tuple[Standing, PolicyMemory]:
         """Where we stand now, and the memory with what the ledger knows where an actor has begun anew."""
-        await self._take_lease(tick=tick)
+        began = await self._take_lease(tick=tick)
         own = self.arming.obstacles(cluster_enforces=self.enforces)
         if self._ledger_failed and tick:
             self._probe_ledger()
-        if self._epoch != self.arming.epoch:
-            self._epoch = self.arming.epoch
+        keys = frozenset(own) & DRY
+        if began or (self._epoch, self._keys) != (self.arming.epoch, keys):
+            self._epoch, self._keys = self.arming.epoch, keys
             self.number += 1
         memory = await self._recall(memory, at=at)
         found = list(own)
@@ -132,7 +135,8 @@ class Actor:
                 return await self._signal(act, read_at=read_at)
 
     async def _signal(self, act: Act, *, read_at: float) -> Done:
-        if self.arming.obstacles(cluster_enforces=self.enforces):
+        # A disarm file that came and went since the look is seen by the epoch: what was decided before is void.
+        if self.arming.obstacles(cluster_enforces=self.enforces) or self.arming.epoch != self._epoch:
             return _stopped(act, Withheld.NOT_ARMED, read_at)
         if not self.lease.leads:
             return _stopped(act, Withheld.NOT_LEADER, read_at)
@@ -141,19 +145,22 @@ class Actor:
         if aim is None:
             return Done(act, Result.NOT_TRIED, _since(read_at), detail="the row does not show enough to be sure")
         result, withheld, detail = await self.source.cancel(aim, act=act.id)
+        if not self.source.is_open:
+            self.lease = Lease(leads=False, obstacle=Obstacle.NOT_LEADER)
         return Done(act, result, _since(read_at), withheld, detail)
 
-    async def _take_lease(self, *, tick: bool) -> None:
+    async def _take_lease(self, *, tick: bool) -> bool:
+        """True where an actor begins: at the start, and whenever the lease has come to us."""
         before = self.lease.leads
         if not tick and not before and self._started:
-            return  # who does not lead asks once a tick
+            return False  # who does not lead asks once a tick
         try:
             self.lease = await self.source.lease(again=False)
         except ReadError:
             self.lease = Lease(leads=False, obstacle=Obstacle.NOT_LEADER)
-        if not self._started or self.lease.taken_now or (self.lease.leads and not before):
-            self._started = True
-            self.number += 1
+        began = not self._started or self.lease.taken_now or (self.lease.leads and not before)
+        self._started = True
+        return began
 
     async def _read_lease(self) -> None:
         try:
@@ -194,12 +201,13 @@ class Actor:
             self.unwritten.clear()
             return
         try:
-            if at_least_once:
-                await self.ledger.record((), effects=(), came_back=())
-            while self.unwritten:
-                done, seen, again = self.unwritten[0]
-                await self.ledger.record(done, effects=seen, came_back=again)
-                self.unwritten.popleft()
+            async with self._writing:  # the probe and a look may both be at it
+                if at_least_once:
+                    await self.ledger.record((), effects=(), came_back=())
+                while self.unwritten:
+                    done, seen, again = self.unwritten[0]
+                    await self.ledger.record(done, effects=seen, came_back=again)
+                    self.unwritten.popleft()
         except LedgerError as error:
             self._failed(error)
         else:

@@ -68,8 +68,10 @@ async def cancel_by_hand(
     else:
         result, met, detail = await cycle.source.cancel(aim, act=act.id)
         done = Done(act, result, timedelta(seconds=time.monotonic() - cycle.read_at), met, detail)
+    await ledger.record([done], effects=(), came_back=())
     effect = await _effect(cycle, act) if done.result is Result.SIGNALLED else None
-    await ledger.record([done], effects=[effect] if effect is not None else [], came_back=())
+    if effect is not None:
+        await ledger.record((), effects=[effect], came_back=())
     return done, effect
 
 

@@ -1,13 +1,13 @@
 """One look at one cluster, from the poll to the verdicts. Always forward: each step takes the one before it."""
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from datetime import datetime
 
 from watchdog.core.activity import Snapshot
 from watchdog.core.acts import Effect
 from watchdog.core.census import Census
-from watchdog.core.commands import Commands, statement_key
+from watchdog.core.commands import UNREAD, Commands, statement_key
 from watchdog.core.effects import Retry, came_back, follow, vanished
 from watchdog.core.judge import Bench, Judgement, Memory, judge
 from watchdog.core.look import Look
@@ -15,11 +15,13 @@ from watchdog.core.memory import PolicyMemory, forget, learn, rest, settle
 from watchdog.core.neighbours import waiters, wants_blocking
 from watchdog.core.policy import Policy, decide, wanted_commands
 from watchdog.core.protections import Scene
+from watchdog.core.sockets import StatementRun
 from watchdog.core.standing import Standing
 from watchdog.core.verdicts import Decisions, Withheld
 from watchdog.errors import ReadError
 from watchdog.runtime.actor import Acting
-from watchdog.runtime.ports import Source
+from watchdog.runtime.ports import Sockets, Source
+from watchdog.runtime.sweeper import Sweeper
 
 
 @dataclass(slots=True)
@@ -34,12 +36,18 @@ class Cycle:
     bench: Bench
     actor: Acting
     policy: Policy = field(default_factory=Policy)
+    sweeper: Sweeper = field(init=False)
+    sockets: InitVar[Sockets | None] = None
     census: Census | None = None
     census_failures: int = 0
     read_at: float = 0.0
     memory: Memory = field(default_factory=Memory)
     policy_memory: PolicyMemory = field(default_factory=PolicyMemory)
     commands: Commands = field(default_factory=dict)
+
+    def __post_init__(self, sockets: Sockets | None) -> None:
+        """Make the sweeper of this cluster's sockets."""
+        self.sweeper = Sweeper(self.source, sockets)
 
     def take_over(self, before: "Cycle") -> None:
         """Go on from what another cycle of the same cluster remembers."""
@@ -85,13 +93,16 @@ class Cycle:
 
         """
         census = self.census or await self.take_census()
+        self.sweeper.sweep()
         snapshot, took = await self.source.snapshot()
         self.read_at = time.monotonic()
-        judgement, memory = await self._judged(snapshot, census=census, tick=tick)
-        effects, retries, policy_memory = await self._followed(snapshot, judgement)
+        gone = self.sweeper.confirm(snapshot)
+        judgement, memory = await self._judged(snapshot, census=census, tick=tick, gone=gone)
+        # First what the ledger knows, where an actor begins anew: then each effect is seen, and told, once.
         standing, policy_memory = await self.actor.standing(
-            policy_memory, census=census, complete=snapshot.sees_all, tick=tick, at=snapshot.at
+            self.policy_memory, census=census, complete=snapshot.sees_all, tick=tick, at=snapshot.at
         )
+        effects, retries, policy_memory = await self._followed(snapshot, judgement, memory=policy_memory)
         decisions, policy_memory = await self._decided(
             snapshot, judgement, census=census, standing=standing, memory=policy_memory
         )
@@ -117,20 +128,20 @@ class Cycle:
             tuple(done),
             tuple(effects),
             tuple(retries),
+            sight=self.sweeper.sight,
             stuck=sum(each.final is Withheld.INEFFECTIVE for each in policy_memory.acts.values()),
         )
 
     async def _followed(
-        self, snapshot: Snapshot, judgement: Judgement
+        self, snapshot: Snapshot, judgement: Judgement, *, memory: PolicyMemory
     ) -> tuple[list[Effect], list[Retry], PolicyMemory]:
         """What came of earlier acts, and the memory that knows it. A look in part shows nothing of the kind."""
-        memory = self.policy_memory
         if not snapshot.sees_all:
             return [], [], memory
         effects, acts = follow(
             memory.acts,
             snapshot=snapshot,
-            alive=await self._alive(snapshot),
+            alive=await self._alive(vanished(memory.acts, snapshot=snapshot)),
             interval=self.bench.interval,
             tries=self.policy.limits.tries,
         )
@@ -139,38 +150,43 @@ class Cycle:
         retries, cancelled = came_back(memory.cancelled, cases=judgement.cases, at=at)
         return effects, retries, rest(memory, retries=retries, cancelled=cancelled, limits=limits, at=at)
 
-    async def _alive(self, snapshot: Snapshot) -> frozenset[tuple[int, datetime]]:
-        pids = vanished(self.policy_memory.acts, snapshot=snapshot)
-        if not pids:
-            return frozenset()
+    async def _alive(self, pids: list[int]) -> frozenset[tuple[int, datetime]]:
         try:
-            return await self.source.alive(pids)
+            return await self.source.alive(pids) if pids else frozenset()
         except ReadError:
             return frozenset()  # whether its session is idle or gone makes no difference to the run
 
     async def _decided(
-        self,
-        snapshot: Snapshot,
-        judgement: Judgement,
-        *,
-        census: Census,
-        standing: Standing,
-        memory: PolicyMemory,
+        self, snapshot: Snapshot, judgement: Judgement, *, census: Census, standing: Standing, memory: PolicyMemory
     ) -> tuple[Decisions, PolicyMemory]:
-        """Decide; where only the command's first word can still protect, it is read before."""
-        scene = Scene(census, self.policy.protect, await self._commands(judgement, census=census))
-        return decide(
-            judgement,
-            at=snapshot.at,
-            policy=self.policy,
-            standing=standing,
-            scene=scene,
-            memory=memory,
-            interval=self.bench.interval,
-        )
+        """Decide; where only the command's first word can still protect, it is read before.
 
-    async def _commands(self, judgement: Judgement, *, census: Census) -> Commands:
-        """The first words of the commands that matter now; those of earlier looks are remembered, no text is."""
+        Words of earlier looks will do to say what would be done. To do it they are read again: one text may hold
+        several commands, and maintenance may be the second.
+        """
+
+        def decided() -> tuple[Decisions, PolicyMemory]:
+            return decide(
+                judgement,
+                at=snapshot.at,
+                policy=self.policy,
+                standing=standing,
+                scene=Scene(census, self.policy.protect, self.commands),
+                memory=memory,
+                interval=self.bench.interval,
+            )
+
+        fresh = await self._read_commands(judgement, census=census)
+        first = decided()
+        due = {statement_key(each.finding.backend): each.finding.backend.pid for each in first[0].due}
+        stale = {key: pid for key, pid in due.items() if key is not None and key not in fresh}
+        if not stale or not self.policy.protect.maintenance:
+            return first
+        self.commands = {**self.commands, **dict.fromkeys(stale, UNREAD), **await self._words(list(stale.values()))}
+        return decided()
+
+    async def _read_commands(self, judgement: Judgement, *, census: Census) -> Commands:
+        """Read the first words that matter now and are not known yet; no text is remembered, only words."""
         scene = Scene(census, self.policy.protect, {})
         wanted = {
             key: finding.backend.pid
@@ -178,21 +194,26 @@ class Cycle:
             if (key := statement_key(finding.backend)) is not None
         }
         known = {key: command for key, command in self.commands.items() if key in wanted}
-        pids = [pid for key, pid in wanted.items() if key not in known]
-        try:
-            read = await self.source.commands(pids) if pids else {}
-        except ReadError:
-            read = {}  # they stay unknown, and that protects; if the session is lost, the next poll says so
-        self.commands = {**known, **read}
-        return self.commands
+        fresh = await self._words([pid for key, pid in wanted.items() if key not in known])
+        self.commands = {**known, **fresh}
+        return fresh
 
-    async def _judged(self, snapshot: Snapshot, *, census: Census, tick: bool) -> tuple[Judgement, Memory]:
+    async def _words(self, pids: list[int]) -> Commands:
+        try:
+            return await self.source.commands(pids) if pids else {}
+        except ReadError:
+            return {}  # they stay unknown, and that protects; if the session is lost, the next poll says so
+
+    async def _judged(
+        self, snapshot: Snapshot, *, census: Census, tick: bool, gone: frozenset[StatementRun]
+    ) -> tuple[Judgement, Memory]:
         """Judge; where a finding and a waiter stand in one snapshot, ask who blocks whom and judge again."""
-        first = judge(snapshot, bench=self.bench, census=census, memory=self.memory, tick=tick)
+        memory = self.memory
+        first = judge(snapshot, bench=self.bench, census=census, memory=memory, tick=tick, gone=gone)
         if not wants_blocking(first[0].findings, snapshot=snapshot):
             return first
         try:
             blocking = await self.source.blocking(waiters(snapshot))
         except ReadError:
             return first  # it stays unknown; if the session is lost, the next poll says so
-        return judge(snapshot, bench=self.bench, census=census, memory=self.memory, tick=tick, blocking=blocking)
+        return judge(snapshot, bench=self.bench, census=census, memory=memory, tick=tick, blocking=blocking, gone=gone)

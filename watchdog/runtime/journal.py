@@ -8,8 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from watchdog.core.look import Look, Unread
-from watchdog.core.phrases import lease_holder
+from watchdog.core.phrases import lease_holder, sight_words
 from watchdog.core.records import act_record, finding_record, verdict_record
+from watchdog.core.sockets import Sight
 from watchdog.core.standing import Obstacle
 from watchdog.core.verdicts import Verdict
 from watchdog.logs import Event, get_logger
@@ -22,6 +23,7 @@ class Journal:
     say: Callable[[str], None] = lambda _: None
     said: dict[str, str] = field(default_factory=dict)
     armed: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    sights: dict[str, Sight] = field(default_factory=dict)
 
     def publish(self, state: Look | Unread) -> None:
         """Log what is new about one cluster."""
@@ -34,6 +36,7 @@ class Journal:
             case Look():
                 self._read(state)
                 self._arming(state)
+                self._sight(state)
                 self._acts(state)
                 for verdict in state.decisions.news:
                     _say(verdict, server=state.server)
@@ -74,6 +77,13 @@ class Journal:
             get_logger().info(Event.DISARMED, server=look.server, reasons=",".join(reasons), holder=lease_holder(look))
         else:
             get_logger().warning(Event.ARMED, server=look.server)
+
+    def _sight(self, look: Look) -> None:
+        """Say once for each cluster whether its sockets can be seen."""
+        if self.sights.get(look.server) == look.sight:
+            return
+        self.sights[look.server] = look.sight
+        get_logger().info(Event.SOCKETS, server=look.server, sight=str(look.sight), hint=sight_words(look))
 
     def _acts(self, look: Look) -> None:
         for done in look.done:

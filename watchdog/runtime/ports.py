@@ -4,13 +4,15 @@ from collections.abc import Hashable, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from watchdog.core.activity import Snapshot
+from watchdog.core.activity import End, Snapshot
 from watchdog.core.acts import Act, Aim, Done, Effect, Result
 from watchdog.core.census import Census
 from watchdog.core.commands import Commands
 from watchdog.core.look import Look, Unread
 from watchdog.core.neighbours import Blocking
+from watchdog.core.offline.facts import Facts
 from watchdog.core.recall import Recorded
+from watchdog.core.sockets import Sight
 from watchdog.core.standing import Lease
 from watchdog.core.verdicts import Withheld
 
@@ -33,6 +35,10 @@ class Source(Protocol):
     def identity(self) -> Hashable:
         """What it reads and how: two sources with the same identity can stand in for each other."""
 
+    @property
+    def ends(self) -> tuple[End | None, int | None]:
+        """Our own end as the server sees it, None for a Unix socket, and the server's port where it is known."""
+
     async def census(self) -> Census:
         """Read names, rights and what is out of sight."""
 
@@ -48,8 +54,11 @@ class Source(Protocol):
     async def commands(self, pids: Sequence[int]) -> Commands:
         """The first words of what the backends behind `pids` run."""
 
+    async def facts(self, look: Look) -> Facts:
+        """What the doctor wants to know besides a look."""
+
     async def lease(self, *, again: bool) -> Lease:
-        """Take the lease, or say why not; `again`: from the server's own list of locks."""
+        """Take the lease, or say why not; `again`: only whether the session that took it still holds it."""
 
     async def lease_holder(self) -> Lease:
         """Who holds the lease; does not take it."""
@@ -59,6 +68,13 @@ class Source(Protocol):
 
     def close(self) -> None:
         """End the session at once; the next call opens a new one."""
+
+
+class Sockets(Protocol):
+    """The kernel's sockets, as far as they can be seen from here. Does not block for long, and never raises."""
+
+    def closed(self, ends: Iterable[End], *, port: int, own: End | None) -> tuple[Sight, frozenset[End]]:
+        """Which of the clients' ends are in no established connection to `port`, and whether that can be told."""
 
 
 class Ledger(Protocol):

@@ -23,6 +23,9 @@ STALE_CENSUS_GAP = 5.0
 CENSUS_STATEMENTS = 5
 """Round trips of a census, each with a deadline of its own."""
 
+SWEEP = 0.2
+"""Seconds between two looks at the sockets of known runs; they cost no statement."""
+
 CENSUS_PATIENCE = 5
 """A census waits for crossings, but not for more than this many of its own intervals."""
 
@@ -71,16 +74,24 @@ class Watch:
         appointment = Appointment(time.monotonic(), tick=True)
         next_tick = appointment.at
         while True:
-            await asyncio.sleep(max(0.0, appointment.at - time.monotonic()))
-            look = await self.cycle.look(tick=appointment.tick)
+            early = await self._wait(appointment)
+            look = await self.cycle.look(tick=appointment.tick and not early)
             self._recent.append(self.cycle.read_at)
             self._failures = 0
             self.sink.publish(look)
-            if appointment.tick:
+            if appointment.tick and not early:
                 next_tick = following_tick(next_tick, interval=self.interval, now=self.cycle.read_at)
             appointment = next_look(recent=self._recent, next_tick=next_tick, crossings=look.waits)
             if self._census_is_due(appointment):
                 await self._renew_census()
+
+    async def _wait(self, appointment: Appointment) -> bool:
+        """Wait for the appointment, or until a known run's client is seen to be gone: then True."""
+        while (left := appointment.at - time.monotonic()) > 0:
+            await asyncio.sleep(min(left, SWEEP))
+            if left > SWEEP and self.cycle.sweeper.sweep():
+                return True
+        return False
 
     async def _renew_census(self) -> None:
         self._census_at = time.monotonic()

@@ -34,9 +34,9 @@ class Rule(Names):
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:-]{0,62}$", description="its name; a label of metrics")
     finding: Literal["orphan", "duplicate"] = Field(description="what it is about")
-    evidence: Annotated[list[Literal["superseded", "over_budget"]], Field(min_length=1)] = Field(
-        default_factory=list, description="any of these; required for cancel"
-    )
+    evidence: Annotated[
+        list[Literal["superseded", "over_budget", "deadline_passed", "client_gone"]], Field(min_length=1)
+    ] = Field(default_factory=list, description="any of these; required for cancel")
     ignore: Names = Field(default_factory=Names, description="one hit here, and the rule does not speak")
     after: Grace = Field(default=timedelta(0), description="patience from the moment it became what the rule is about")
     keep: Literal["newest"] | None = Field(

@@ -6,23 +6,23 @@ The descriptions here are the source of the JSON Schema that `pgwatchdog schema`
 import re
 import shlex
 from datetime import timedelta
+from ipaddress import ip_network
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, Field, field_validator
 from pydantic_core import PydanticCustomError
 
 from watchdog.core.activity import Clock
-from watchdog.core.budgets import DEFAULT_GRACE, DEFAULT_NEARING
+from watchdog.core.budgets import DEFAULT_GRACE, DEFAULT_NEARING, DEFAULT_SKEW
 from watchdog.core.jobs import DEFAULT_PATTERN, PatternError, parse_pattern
 from watchdog.settings.acting import LedgerSection, Mode, PolicySection
+from watchdog.settings.chain import ChainSection
 from watchdog.settings.durations import Duration, Grace
 from watchdog.settings.model import Model
 
 HIGHEST_PORT = 65_535
 LATER = {
     "discovery": "is not available yet; list the clusters under `clusters`",
-    "chain": "is not available yet; leave it out",
-    "detached": "comes with the socket evidence; leave it out",
 }
 """Keys of the design that this version refuses with a reason of their own."""
 
@@ -61,6 +61,21 @@ class Pooled(Model):
     """Who comes through a transaction pooler, so that names say nothing about the caller."""
 
     roles: list[str] = Field(default_factory=list, description="login roles whose application_name is not read")
+    addresses: list[str] = Field(
+        default_factory=list, description="addresses or networks of poolers, whose clients' names are not read"
+    )
+
+    @field_validator("addresses")
+    @classmethod
+    def _are_networks(cls, value: list[str]) -> list[str]:
+        for each in value:
+            try:
+                ip_network(each)
+            except ValueError as error:
+                raise PydanticCustomError(
+                    "network", f"{each!r} is no address or network: write 10.0.0.7 or 10.0.0.0/24"
+                ) from error
+        return value
 
 
 class Cluster(Model):
@@ -109,6 +124,7 @@ class JobBudget(Model):
         default=None, description="added before a run is an orphan; the common one if not given"
     )
     clock: Literal["statement", "run"] | None = Field(default=None, description="statement or run: which start counts")
+    detached: bool = Field(default=False, description="callers leave on purpose: a closed socket is no evidence")
 
     @property
     def measured(self) -> Clock | None:
@@ -154,6 +170,9 @@ class Budgets(Model):
     nearing: float = Field(
         default=DEFAULT_NEARING, gt=0, lt=1, description="share of the budget from which a run is nearing"
     )
+    clock_skew: Grace = Field(
+        default=DEFAULT_SKEW, description="how far the clocks of callers that state a deadline may be off"
+    )
     default: Duration | None = Field(
         default=None, description="for every role not listed; null: those are only counted"
     )
@@ -191,6 +210,9 @@ class Root(Model):
     labels: Labels = Field(default_factory=Labels)
     ledger: LedgerSection = Field(default_factory=LedgerSection)
     privacy: Privacy = Field(default_factory=Privacy)
+    chain: ChainSection | None = Field(
+        default=None, description="the layers above the database, for `pgwatchdog chain`"
+    )
 
 
 def parse_listen(value: str) -> tuple[str | None, int]:

@@ -4,18 +4,22 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from ipaddress import ip_network
 from pathlib import Path
 
 from watchdog.core.budgets import DEFAULT_JOBS, SHORTEST_INTERVAL, BudgetBook
+from watchdog.core.cases import Network
 from watchdog.core.evidence import Evidence, Kind
 from watchdog.core.jobs import Allowance, JobRule, parse_pattern
 from watchdog.core.limits import Limits
+from watchdog.core.offline.chain import Chain
 from watchdog.core.policy import Policy
 from watchdog.core.protected import PROVIDER_ROLES
 from watchdog.core.protections import Protect
 from watchdog.core.rules import Names, Rule
 from watchdog.core.verdicts import Action
 from watchdog.settings import acting, schema
+from watchdog.settings.chain import chain_of
 from watchdog.settings.durations import format_duration
 
 
@@ -28,6 +32,7 @@ class ClusterSettings:
     password_file: Path | None
     password_command: tuple[str, ...] | None
     pooled_roles: frozenset[str]
+    pooled_networks: tuple[Network, ...] = ()
     enforces: bool = False
     lease_database: str = "postgres"
 
@@ -63,6 +68,7 @@ class Settings:
     disarm_file: Path | None = None
     ledger_url: str | None = None
     ledger_keep: timedelta = timedelta(days=30)
+    chain: Chain | None = None
 
     @property
     def armed(self) -> tuple[str, ...]:
@@ -89,6 +95,7 @@ def build(root: schema.Root, *, base: Path, source: str) -> Settings:
         disarm_file=None if root.policy.disarm_file is None else base / root.policy.disarm_file,
         ledger_url=root.ledger.url,
         ledger_keep=root.ledger.keep,
+        chain=None if root.chain is None else chain_of(root.chain),
     )
 
 
@@ -110,6 +117,7 @@ def _cluster(cluster: schema.Cluster, *, base: Path) -> ClusterSettings:
         password_file=None if cluster.password_file is None else base / cluster.password_file,
         password_command=None if cluster.password_command is None else tuple(shlex.split(cluster.password_command)),
         pooled_roles=frozenset(cluster.pooled.roles),
+        pooled_networks=tuple(ip_network(each) for each in cluster.pooled.addresses),
         enforces=cluster.mode == "enforce",
         lease_database=cluster.lease_database,
     )
@@ -171,9 +179,10 @@ def _book(budgets: schema.Budgets) -> BudgetBook:
     return BudgetBook(
         grace=budgets.grace,
         nearing=budgets.nearing,
+        clock_skew=budgets.clock_skew,
         default=budgets.default,
         roles={
-            name: Allowance(role.budget, role.grace, role.holding, role.measured)
+            name: Allowance(role.budget, role.grace, role.holding, role.measured, role.detached)
             for name, role in budgets.roles.items()
         },
         jobs=tuple(_rule(job) for job in budgets.jobs) or DEFAULT_JOBS,
@@ -188,7 +197,10 @@ def _rule(job: schema.Job) -> JobRule:
         roles=frozenset(job.roles),
         copies=job.copies,
         retry_gap=job.retry_gap,
-        budgets={name: Allowance(each.budget, each.grace, clock=each.measured) for name, each in budgets.items()},
+        budgets={
+            name: Allowance(each.budget, each.grace, clock=each.measured, detached=each.detached)
+            for name, each in budgets.items()
+        },
     )
 
 

@@ -6,7 +6,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescap
 
 from watchdog.core.activity import Doing
 from watchdog.core.look import Look, Unread
-from watchdog.core.phrases import arming_words, gravest_first, nothing_found, span, verdict_words
+from watchdog.core.phrases import arming_words, gravest_first, nothing_found, sight_words, span, verdict_words
 from watchdog.web.own import own_version
 
 MOST_FINDINGS = 200
@@ -62,6 +62,7 @@ def _cluster(server: str, state: Look | Unread | None, *, judges: bool) -> dict[
         "verdicts": gravest_first(state)[:MOST_FINDINGS],
         "more": max(0, len(state.decisions.verdicts) - MOST_FINDINGS),
         "words": verdict_words,
+        "sight": sight_words(state),
         "armed": not state.disarmed,
         "arming": arming_words(state),
         "silence": nothing_found(state, judges=judges),

@@ -55,6 +55,12 @@ CLUSTER_METRICS = (
     ),
     Metric("last_poll_duration_seconds", Type.GAUGE, "Duration of the last activity statement.", _SERVER),
     Metric("poll_interval_seconds", Type.GAUGE, "Interval in force between two looks.", _SERVER),
+    Metric(
+        "sockets_visible",
+        Type.GAUGE,
+        "1 if the kernel shows us the server's sockets, so that a client that is gone is known at once.",
+        _SERVER,
+    ),
     Metric("in_recovery", Type.GAUGE, "1 if the server is a standby.", _SERVER),
     Metric("server_info", Type.GAUGE, "1; the server's version.", ("server", "server_version")),
     Metric("polls_total", Type.COUNTER, "Looks at the cluster, whether they succeeded or not.", _SERVER),

@@ -14,6 +14,7 @@ from watchdog.core.evidence import Evidence, Finding, Kind
 from watchdog.core.inversion import stored_timeouts, worst_timeout
 from watchdog.core.look import Look, Reason, Unread
 from watchdog.core.rules import Rule
+from watchdog.core.sockets import Sight
 from watchdog.core.standing import Obstacle
 from watchdog.core.verdicts import Withheld
 from watchdog.web.labels import Bounds, Folder
@@ -110,7 +111,7 @@ class Tally:
     def _admit_labels(self, look: Look) -> None:
         cases = look.judgement.cases
         for folder, values, label in (
-            (self._roles, [case.backend.role for case in cases], "usename"),
+            (self._roles, [*(case.backend.role for case in cases), _holder(look)], "usename"),
             (self._jobs, [case.job for case in cases], "job_key"),
             (self._databases, [*(case.backend.database for case in cases), *look.census.work], "datname"),
         ):
@@ -121,6 +122,7 @@ class Tally:
         self.series.counters["census_failures_total"][()] = float(look.census_failures)
         self.series.set("last_poll_duration_seconds", (), look.took.total_seconds())
         self.series.set("poll_interval_seconds", (), look.interval.total_seconds())
+        self.series.set("sockets_visible", (), look.sight is Sight.SEEN)
         self.series.set("in_recovery", (), look.snapshot.in_recovery)
         self.series.set("server_info", (look.census.version,), 1)
         self.series.set("connections_used", (), look.census.connections_used)
@@ -245,8 +247,8 @@ class Tally:
         self.series.set("leader", (), look.lease.leads)
         self.series.set("can_cancel", (), look.census.may_cancel_any)
         self.series.set("stuck_after_cancel", (), look.stuck)
-        if not look.lease.leads and look.lease.holder_pid is not None:
-            self.series.set("lease_holder", (self._roles.fold(look.census.role(look.lease.holder_role)),), 1)
+        if not look.lease.leads and look.lease.taken:
+            self.series.set("lease_holder", (self._roles.fold(_holder(look)),), 1)
 
     def _acts(self, look: Look) -> None:
         for done in look.done:
@@ -281,3 +283,11 @@ class Tally:
     def _orphan(self, finding: Finding) -> Labels:
         job = finding.key.job if finding.key is not None else ""
         return (*self._job(finding.backend, job), finding.strongest or Evidence.OVER_BUDGET)
+
+
+def _holder(look: Look) -> str:
+    """The role that holds the lease, '' for nobody; a prepared transaction has no session, so nobody is known."""
+    lease = look.lease
+    if not lease.taken:
+        return ""
+    return look.census.role(lease.holder_role)

@@ -4,14 +4,12 @@ import asyncio
 import contextlib
 import os
 import signal
-import subprocess
-import sys
-from collections.abc import Iterator
 
 import asyncpg
 import psycopg
 import pytest
 from support.builders import rule
+from support.callers import killable
 from support.servers import Connect, TestServer, start, until
 from support.watching import case_of, found, look_until, orphaned, watcher
 
@@ -65,26 +63,6 @@ async def test_c01_a_driver_that_cancels_at_its_own_timeout_is_not_raced(server:
         await look_until(cycle, lambda look: case_of(look, pid) is None)
     await connection.close()
     assert "orphan" not in seen
-
-
-@contextlib.contextmanager
-def killable(server: TestServer, sql: str, *, options: str = "", commit: bool = True) -> Iterator[tuple[int, int]]:
-    """A client process that runs a statement (or stays in a transaction); its pid and its backend's."""
-    script = (
-        "import psycopg, sys, time\n"
-        "c = psycopg.connect(sys.argv[1], autocommit=sys.argv[3] == '1')\n"
-        "print(c.info.backend_pid, flush=True)\n"
-        "c.execute(sys.argv[2]); time.sleep(600)\n"
-    )
-    dsn = psycopg.conninfo.make_conninfo(server.dsn("web_app"), options=options)
-    arguments = [sys.executable, "-c", script, dsn, sql, "1" if commit else "0"]
-    with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        backend = int(process.stdout.readline())
-        try:
-            yield process.pid, backend
-        finally:
-            process.kill()
 
 
 async def test_c02_a_killed_caller_is_judged_by_its_budget_alone_and_vanishes_from_every_count(

@@ -18,7 +18,8 @@ SELECT h.at, h.postmaster_start, h.in_recovery, h.sees_all,
        a.state_change,
        GREATEST(0, EXTRACT(EPOCH FROM h.at OPERATOR(pg_catalog.-) a.state_change))::pg_catalog.float8,
        a.backend_xid IS NOT NULL,
-       a.query_id
+       a.query_id,
+       pg_catalog.host(a.client_addr), a.client_port
 FROM header AS h
 LEFT JOIN (
     SELECT s.*

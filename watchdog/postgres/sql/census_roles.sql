@@ -1,4 +1,4 @@
--- Names behind role oids, who is a superuser, and whose queries membership alone lets us cancel.
+-- Names behind role oids, who is a superuser, and which login roles' queries membership alone lets us cancel.
 SELECT r.oid::pg_catalog.int8, r.rolname, r.rolsuper,
-       r.rolname OPERATOR(pg_catalog.<>) CURRENT_USER AND pg_catalog.pg_has_role(CURRENT_USER, r.oid, 'USAGE')
+       r.rolcanlogin AND r.rolname <> CURRENT_USER AND pg_catalog.pg_has_role(CURRENT_USER, r.oid, 'USAGE')
 FROM pg_catalog.pg_roles AS r

@@ -1,8 +1,8 @@
--- Who holds the lease of this database, and whether that is us: one row, the last three columns NULL if nobody does.
-SELECT me.pid, me.datid::pg_catalog.int8, l.pid, a.usesysid::pg_catalog.int8, a.application_name
+-- Who holds the lease of this database, and whether that is us. A prepared transaction can hold it without any session.
+SELECT me.pid, l.locktype IS NOT NULL, l.pid, a.usesysid::pg_catalog.int8, a.application_name
 FROM pg_catalog.pg_stat_get_activity(pg_catalog.pg_backend_pid()) AS me
 LEFT JOIN pg_catalog.pg_locks AS l
     ON l.locktype = 'advisory' AND l.granted AND l.database = me.datid
    AND l.classid = %(space)s::pg_catalog.int8::pg_catalog.oid AND l.objid = %(key)s::pg_catalog.int8::pg_catalog.oid
    AND l.objsubid = 2
-LEFT JOIN LATERAL pg_catalog.pg_stat_get_activity(l.pid) AS a ON true
+LEFT JOIN LATERAL pg_catalog.pg_stat_get_activity(l.pid) AS a ON l.pid IS NOT NULL

@@ -1,0 +1,6 @@
+-- The role that pgwatchdog connects as. Run it as superuser (or CREATEROLE with the grants named here), once per
+-- server; replicas get it by replication. Put a password in, or create it without one and use certificates.
+CREATE ROLE pgwatchdog LOGIN PASSWORD 'change me' CONNECTION LIMIT 5;
+
+-- To see what other roles' sessions do. No table becomes readable by it.
+GRANT pg_monitor TO pgwatchdog;

@@ -1,0 +1,99 @@
+"""What arms anew: a reload, a restart, the end of what disarmed. Each counts as a new start."""
+
+from pathlib import Path
+
+import pytest
+from support.replicas import exported_of, orphan, over_budget
+from support.servers import Connect, TestServer
+from support.watching import actor_on, answer, history, look_until, verdict_of
+
+from watchdog.core.acts import Aim, Result
+from watchdog.core.standing import Obstacle
+from watchdog.core.verdicts import Withheld
+from watchdog.postgres.source import PostgresSource
+from watchdog.runtime.arming import Arming
+
+CANCELED = "57014"
+STEP = 0.2
+"""The interval of these actors, in seconds: they warm up for two of them."""
+
+Answer = tuple[Result, Withheld | None, str]
+
+
+async def test_a_disarm_file_that_came_and_went_within_one_look_leaves_the_rest_of_the_look_disarmed(
+    server: TestServer, connect: Connect, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "disarm"
+    real_cancel, real_obstacles = PostgresSource.cancel, Arming.obstacles
+
+    async def cancel(source: PostgresSource, aim: Aim, *, act: str) -> Answer:
+        done = await real_cancel(source, aim, act=act)
+        file.touch()
+        return done
+
+    def obstacles(arming: Arming, *, cluster_enforces: bool) -> tuple[Obstacle, ...]:
+        found = real_obstacles(arming, cluster_enforces=cluster_enforces)
+        file.unlink(missing_ok=True)
+        return found
+
+    callers = connect(), connect(), connect()
+    with actor_on(server, tmp_path, interval=STEP, arming=Arming(policy_enforces=True, disarm_file=file)) as cycle:
+        await look_until(cycle, lambda look: not look.disarmed)
+        for pid in [orphan(each, server) for each in callers]:
+            over_budget(server, pid, seconds=0.55)
+        monkeypatch.setattr(PostgresSource, "cancel", cancel)
+        monkeypatch.setattr(Arming, "obstacles", obstacles)
+        look = await cycle.look(tick=True)
+        monkeypatch.undo()
+        after = await cycle.look(tick=True)
+    assert not file.exists()
+    assert [(each.result, each.withheld) for each in look.done] == [
+        (Result.SIGNALLED, None),
+        (Result.NOT_TRIED, Withheld.NOT_ARMED),
+        (Result.NOT_TRIED, Withheld.NOT_ARMED),
+    ]
+    assert (after.done, after.disarmed) == ((), (Obstacle.WARMING_UP,))
+    assert after.standing.actor > look.standing.actor
+
+
+async def test_arming_by_a_reload_counts_as_a_new_start(server: TestServer, tmp_path: Path) -> None:
+    arming = Arming(policy_enforces=False)
+    with actor_on(server, tmp_path, interval=STEP, arming=arming) as cycle:
+        before = await look_until(cycle, lambda look: Obstacle.WARMING_UP not in look.disarmed)
+        arming.adopt(Arming(policy_enforces=True))
+        after = await cycle.look(tick=True)
+        again = await look_until(cycle, lambda look: not look.disarmed)
+    assert before.disarmed == (Obstacle.POLICY_MODE,)
+    assert after.standing.actor > before.standing.actor
+    assert after.disarmed == (Obstacle.WARMING_UP,)
+    assert (await exported_of(after)).enforcing is False
+    assert again.standing.actor == after.standing.actor
+
+
+async def test_what_was_rehearsed_is_cancelled_once_a_reload_arms(
+    server: TestServer, connect: Connect, tmp_path: Path
+) -> None:
+    caller, arming = connect(), Arming(policy_enforces=False)
+    pid = orphan(caller, server)
+    with actor_on(server, tmp_path, interval=STEP, arming=arming) as cycle:
+        rehearsed = await look_until(cycle, lambda look: look.done)
+        assert verdict_of(await cycle.look(tick=True), pid).carried_out, "it is rehearsed once"
+        arming.adopt(Arming(policy_enforces=True))
+        armed = await look_until(cycle, lambda look: look.done, timeout=10)
+    assert [each.result for each in (*rehearsed.done, *armed.done)] == [Result.REHEARSED, Result.SIGNALLED]
+    assert answer(caller) == CANCELED
+    assert [row["hand"] for row in history(tmp_path)] == ["rehearse", "signal"]
+
+
+async def test_what_was_rehearsed_is_cancelled_by_a_daemon_that_is_restarted_armed(
+    server: TestServer, connect: Connect, tmp_path: Path
+) -> None:
+    caller = connect()
+    orphan(caller, server)
+    with actor_on(server, tmp_path, interval=STEP, arming=Arming(policy_enforces=False)) as dry:
+        rehearsed = await look_until(dry, lambda look: look.done)
+    with actor_on(server, tmp_path, interval=STEP) as cycle:
+        armed = await look_until(cycle, lambda look: look.done, timeout=10)
+    assert [each.result for each in (*rehearsed.done, *armed.done)] == [Result.REHEARSED, Result.SIGNALLED]
+    assert answer(caller) == CANCELED
+    assert [row["hand"] for row in history(tmp_path)] == ["rehearse", "signal"]

@@ -1,0 +1,217 @@
+"""The kernel's evidence on a real server: a client that is gone is known at once, and nobody else is called so."""
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psycopg
+import pytest
+from support.processes import get
+from support.servers import Connect, TestServer, start, until
+from support.watching import Later, Recorder, daemon_on, found, row_of
+
+from watchdog.core.activity import End
+from watchdog.core.evidence import Evidence
+from watchdog.core.look import Look
+from watchdog.core.sockets import Sight
+from watchdog.sockets.kernel import KernelSockets
+
+CALLER = """
+import sys, psycopg
+connection = psycopg.connect(sys.argv[1], autocommit=True, application_name=sys.argv[2])
+print(connection.info.backend_pid, flush=True)
+connection.execute("SELECT pg_sleep(60)")
+"""
+
+
+def config(server: TestServer, *, interval: str = "5s", budgets: str = "{roles: {etl_app: 1h}}", host: str = "") -> str:
+    dsn = server.dsn().replace("host=127.0.0.1", f"host={host}") if host else server.dsn()
+    return (
+        f'poll: {{interval: {interval}}}\nclusters: [{{name: main, dsn: "{dsn}"}}]\nbudgets: {budgets}\n'
+        "policy: {limits: {per_minute: 600, pause: 0s}}\n"
+    )
+
+
+@contextmanager
+def caller(server: TestServer, *, role: str = "web_app", name: str = "", host: str = "") -> Iterator[tuple[int, int]]:
+    """A process that waits for a query; its own pid and the backend's."""
+    dsn = server.dsn(role).replace("host=127.0.0.1", f"host={host}") if host else server.dsn(role)
+    process = subprocess.Popen([sys.executable, "-c", CALLER, dsn, name], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        pid = int(process.stdout.readline())
+        shown = "SELECT count(*) FROM pg_stat_activity WHERE pid = %s AND state = 'active'"
+        until(lambda: server.value(shown, pid), what="the running statement")
+        yield process.pid, pid
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def seen(look: Look, pid: int) -> bool:
+    return row_of(look.snapshot, pid) is not None
+
+
+def orphan_evidence(look: Look, pid: int) -> tuple[Evidence, ...]:
+    findings = [each for each in look.judgement.findings if each.backend.pid == pid]
+    return findings[0].evidence if findings else ()
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+async def test_the_death_of_a_client_is_known_long_before_the_next_poll(
+    server: TestServer, tmp_path: Path, host: str
+) -> None:
+    """A goal of 300 ms at a poll of 5 s, tested at five times that; the role has no budget at all."""
+    recorder = Recorder()
+    async with daemon_on(tmp_path, config(server, host=host), sinks=(recorder,)):
+        with caller(server, host=host) as (process, pid):
+            await recorder.until(lambda got: got.looks() and seen(got.looks()[-1], pid), timeout=20)
+            looks = len(recorder.looks())
+            os.kill(process, signal.SIGKILL)
+            killed = time.monotonic()
+            await recorder.until(lambda got: orphan_evidence(got.looks()[-1], pid))
+            took = time.monotonic() - killed
+            statements = len(recorder.looks()) - looks
+    look = recorder.looks()[-1]
+    assert orphan_evidence(look, pid) == (Evidence.CLIENT_GONE,)
+    assert took < 1.5
+    assert statements <= 2, "no statement was sent until the socket was seen closed"
+    assert look.sight is Sight.SEEN
+
+
+async def test_healthy_clients_that_come_and_go_are_never_called_gone(server: TestServer, tmp_path: Path) -> None:
+    recorder = Recorder()
+
+    async def busy(stop: asyncio.Event) -> int:
+        done = 0
+        while not stop.is_set():
+            connection = await psycopg.AsyncConnection.connect(server.dsn("web_app"), autocommit=True)
+            async with connection:
+                await connection.execute("SELECT pg_sleep(0.15)")
+                done += 1
+        return done
+
+    async with daemon_on(tmp_path, config(server, interval="1s"), sinks=(recorder,)):
+        stop = asyncio.Event()
+        workers = [asyncio.create_task(busy(stop)) for _ in range(10)]
+        await recorder.until(lambda got: len(got.looks()) >= 8)
+        stop.set()
+        done = sum(await asyncio.gather(*workers))
+    assert done > 50
+    assert all(not look.judgement.findings for look in recorder.looks())
+    assert sum(len(look.judgement.cases) for look in recorder.looks()) > 20
+
+
+async def test_a_client_with_a_budget_has_both_evidences_and_detached_ones_only_their_budget(
+    server: TestServer, tmp_path: Path
+) -> None:
+    recorder = Recorder()
+    budgets = "{grace: 0s, roles: {web_app: 1s, etl_app: {budget: 1s, detached: true}}}"
+    async with daemon_on(tmp_path, config(server, interval="1s", budgets=budgets), sinks=(recorder,)):
+        with caller(server) as (one, left), caller(server, role="etl_app") as (two, detached):
+            await recorder.until(
+                lambda got: all(seen(got.looks()[-1], pid) for pid in (left, detached)) if got.looks() else False
+            )
+            os.kill(one, signal.SIGKILL)
+            os.kill(two, signal.SIGKILL)
+            await recorder.until(lambda got: len(orphan_evidence(got.looks()[-1], left)) == 2)
+            await recorder.until(lambda got: orphan_evidence(got.looks()[-1], detached))
+            await recorder.until(Later(looks=len(recorder.looks()) + 2))
+            last = recorder.looks()[-1]
+    assert orphan_evidence(last, left) == (Evidence.OVER_BUDGET, Evidence.CLIENT_GONE)
+    assert orphan_evidence(last, detached) == (Evidence.OVER_BUDGET,)
+
+
+async def test_a_cluster_whose_own_connection_is_not_among_the_sockets_is_unknown(
+    server: TestServer, tmp_path: Path
+) -> None:
+    recorder = Recorder()
+    folder = str(server.value("SHOW unix_socket_directories"))
+    async with daemon_on(tmp_path, config(server, host=folder), sinks=(recorder,)) as (_, address):
+        with caller(server) as (process, pid):
+            await recorder.until(lambda got: got.looks() and seen(got.looks()[-1], pid), timeout=20)
+            os.kill(process, signal.SIGKILL)
+            await recorder.until(Later(looks=len(recorder.looks()) + 1), timeout=20)
+        page = await asyncio.to_thread(_page, address)
+    look = recorder.looks()[-1]
+    assert (look.sight, found(look, pid)) == (Sight.UNIX_SOCKET, [])
+    assert "Sockets are not visible" in page
+
+
+def _page(address: str) -> str:
+    return get(address).text
+
+
+def test_a_client_in_a_namespace_of_its_own_is_elsewhere() -> None:
+    """What the server would show as our end is not among the sockets that we can see."""
+    sight, closed = KernelSockets().closed([End("10.9.8.7", 1)], port=5, own=End("10.9.8.7", 2))
+    assert (sight, closed) == (Sight.ELSEWHERE, frozenset())
+
+
+@pytest.mark.parametrize(("family", "host"), [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")])
+def test_an_end_is_closed_when_its_client_closes_or_resets(family: socket.AddressFamily, host: str) -> None:
+    with socket.create_server((host, 0), family=family) as listener:
+        port = listener.getsockname()[1]
+        pairs = []
+        for _ in range(4):
+            client = socket.create_connection((host, port))
+            pairs.append((client, listener.accept()[0]))
+        ends = [End(host, client.getsockname()[1]) for client, _ in pairs]
+        kernel = KernelSockets()
+        assert kernel.closed(ends[1:], port=port, own=ends[0]) == (Sight.SEEN, frozenset())
+        pairs[1][0].close()
+        pairs[2][0].setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+        pairs[2][0].close()  # a reset: the entry is gone altogether
+        until(lambda: len(kernel.closed(ends[1:], port=port, own=ends[0])[1]) == 2)
+        assert kernel.closed(ends[1:], port=port, own=ends[0]) == (Sight.SEEN, frozenset(ends[1:3]))
+        for pair in pairs:
+            for each in pair:
+                each.close()
+
+
+def test_a_v4_client_of_a_dual_stack_server_is_found_by_its_v4_address() -> None:
+    with socket.create_server(("::", 0), family=socket.AF_INET6, dualstack_ipv6=True) as listener:
+        port = listener.getsockname()[1]
+        with socket.create_connection(("127.0.0.1", port)) as client:
+            accepted = listener.accept()[0]
+            own = End("127.0.0.1", client.getsockname()[1])
+            assert KernelSockets().closed([own], port=port, own=own) == (Sight.SEEN, frozenset())
+            accepted.close()
+
+
+async def test_behind_pgbouncer_the_name_is_read_without_the_poolers_suffix(
+    server: TestServer, connect: Connect, tmp_path: Path
+) -> None:
+    recorder = Recorder()
+    start(connect(role="etl_app", name="scan:threads:w1 - 10.1.2.3:5432"), "SELECT pg_sleep(60)", server)
+    budgets = "{grace: 0s, jobs: [{roles: [etl_app], copies: 1, budgets: {threads: 1s}}]}"
+    async with daemon_on(tmp_path, config(server, interval="1s", budgets=budgets), sinks=(recorder,)) as (_, address):
+        await recorder.until(lambda got: got.looks() and got.looks()[-1].judgement.findings)
+        told = json.loads(await asyncio.to_thread(_page, f"{address}api/v1/findings"))
+    [finding] = told["clusters"][0]["findings"]
+    assert (finding["job"], finding["window"], finding["client"]) == ("threads", "w1", "10.1.2.3:5432")
+
+
+async def test_a_deadline_in_the_name_shortens_the_budget_and_costs_only_its_own_session(
+    server: TestServer, connect: Connect, tmp_path: Path
+) -> None:
+    recorder = Recorder()
+    budgets = '{grace: 0s, clock_skew: 0s, jobs: [{pattern: "scan:{job}:{window}:{deadline}", budgets: {"*": 1h}}]}'
+    async with daemon_on(tmp_path, config(server, interval="5s", budgets=budgets), sinks=(recorder,)):
+        await recorder.until(lambda got: got.looks())
+        soon, later = time.time() + 2.0, time.time() + 3600
+        late = start(connect(role="etl_app", name=f"scan:a:w1:{soon:.3f}"), "SELECT pg_sleep(60)", server)
+        fine = start(connect(role="etl_app", name=f"scan:a:w1:{later:.3f}"), "SELECT pg_sleep(60)", server)
+        await recorder.until(lambda got: orphan_evidence(got.looks()[-1], late), timeout=20)
+    look = recorder.looks()[-1]
+    assert orphan_evidence(look, late) == (Evidence.DEADLINE_PASSED,)
+    assert orphan_evidence(look, fine) == ()

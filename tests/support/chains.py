@@ -1,0 +1,27 @@
+"""The published caller chain: a scheduler, two functions that their platform ends at 15 min, a query of 32.5 min."""
+
+from datetime import timedelta
+
+from watchdog.core.offline.chain import Chain, Layer
+
+
+def minutes(amount: float) -> timedelta:
+    return timedelta(minutes=amount)
+
+
+QUERY = minutes(32.5)
+END = minutes(15)
+WRAPPER = Layer("wrapper", lifetime=END)
+IMPATIENT = Layer("wrapper", attempts=5, timeout=minutes(14), lifetime=END)
+WORKER = Layer("worker", lifetime=END)
+
+AS_DEPLOYED = Chain((Layer("scheduler"), WRAPPER, WORKER), QUERY)
+READ_TIMEOUT = Chain((Layer("scheduler"), IMPATIENT, WORKER), QUERY)
+SCHEDULER_RETRIES = Chain((Layer("scheduler", attempts=7), IMPATIENT, WORKER), QUERY)
+HANDED_DOWN = Chain((Layer("scheduler", attempts=3), WRAPPER, WORKER), QUERY, statement_timeout=minutes(14))
+PRESETS = {
+    "as deployed": AS_DEPLOYED,
+    "read timeout": READ_TIMEOUT,
+    "scheduler retries": SCHEDULER_RETRIES,
+    "handed down": HANDED_DOWN,
+}

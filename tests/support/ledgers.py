@@ -1,0 +1,417 @@
+"""Acts for a ledger, a second pair of eyes on it, and what every store must do whatever its database is."""
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Connection, create_engine, insert, inspect, select, text
+from sqlalchemy.engine import make_url
+from sqlalchemy.pool import NullPool
+
+from support.builders import NOW, backend, bench, book, census, rule, seconds, snapshot
+from support.servers import until
+from watchdog.core.activity import Backend, Clock, Run
+from watchdog.core.acts import Act, Effect, Outcome, Result
+from watchdog.core.copies import CopyKey
+from watchdog.core.evidence import Evidence
+from watchdog.core.judge import Memory, judge
+from watchdog.core.recall import Recorded
+from watchdog.core.verdicts import Action, Hand, Verdict
+from watchdog.errors import LedgerError
+from watchdog.ledger.history import Wanted
+from watchdog.ledger.store import Answer, Store
+from watchdog.ledger.tables import ACTS, STEPS
+
+KEYED = rule(roles=frozenset({"etl_app"}), budgets={"*": 30})
+
+Rows = list[dict[str, Any]]  # rows as the database has them
+
+
+def act(
+    id: str = "a1",  # noqa: A002  # the column's name
+    *,
+    row: Backend | None = None,
+    at: datetime = NOW,
+    server: str = "main",
+    hand: Hand = Hand.SIGNAL,
+    attempt: int = 1,
+) -> Act:
+    """An act on a row that is long past its budget, judged as any other."""
+    row = backend(query=100, now=at) if row is None else row
+    seen = snapshot(row, at=at)
+    judgement, _ = judge(seen, bench=bench(book(KEYED)), census=census(), memory=Memory(), tick=True)
+    [finding] = judgement.findings
+    return Act(id, server, Verdict(finding, hand, Action.CANCEL, "orphans"), attempt, at)
+
+
+def effect(
+    id: str,  # noqa: A002  # the column's name
+    outcome: Outcome = Outcome.ENDED,
+    *,
+    at: datetime = NOW,
+    regret: bool = False,
+) -> Effect:
+    """What a look showed of an act."""
+    return Effect(id, Run(4711, NOW, NOW), "orphans", Hand.SIGNAL, outcome, at, regret)
+
+
+def answered(store: Store, result: Result, *ids: str) -> None:
+    """Put one answer on record for several acts."""
+    store.answer([Answer(each, result, "") for each in ids], effects=(), came_back=())
+
+
+@contextlib.contextmanager
+def second(url: str) -> Iterator[Connection]:
+    """Another connection to a ledger's database, none of the store's own."""
+    drivers = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg"}
+    parsed = make_url(url)
+    engine = create_engine(parsed.set(drivername=drivers[parsed.drivername]), poolclass=NullPool)
+    with engine.begin() as connection:
+        yield connection
+    engine.dispose()
+
+
+def rows(url: str) -> Rows:
+    """All acts as another connection sees them, by id."""
+    with second(url) as connection:
+        return [dict(row) for row in connection.execute(select(ACTS).order_by(ACTS.c.id)).mappings()]
+
+
+def columns(url: str) -> set[str]:
+    """The columns that the table of acts has."""
+    with second(url) as connection:
+        return {each["name"] for each in inspect(connection).get_columns(ACTS.name)}
+
+
+def version(url: str) -> int:
+    """The schema's version as another connection sees it."""
+    with second(url) as connection:
+        return int(connection.execute(text("SELECT schema_version FROM pgwatchdog_schema")).scalar_one())
+
+
+def add_note(connection: Connection) -> None:
+    """A step of some later version."""
+    connection.execute(text("ALTER TABLE pgwatchdog_acts ADD COLUMN note TEXT"))
+
+
+def fail_half_way(connection: Connection) -> None:
+    """A step that has changed something when it fails."""
+    add_note(connection)
+    connection.execute(text("SELECT no_such_column FROM pgwatchdog_acts"))
+
+
+@dataclass(slots=True)
+class GatedStore(Store):
+    """A store whose calls wait at a gate, as on a disk or a server that hangs."""
+
+    gate: threading.Event | None = None
+    arrived: threading.Event | None = None
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[Connection]:
+        if self.gate is not None and self.arrived is not None:
+            self.arrived.set()
+            self.gate.wait()
+        with super(GatedStore, self)._transaction() as connection:
+            yield connection
+
+
+def gated(folder: Path) -> GatedStore:
+    """A store with an open gate; `gate.clear()` makes it hang."""
+    store = GatedStore(f"sqlite:///{folder}/ledger.db")
+    store.open()
+    store.gate, store.arrived = threading.Event(), threading.Event()
+    store.gate.set()
+    return store
+
+
+class StoreContract:
+    """What a store does on every database; a subclass gives the fixture `url`, an empty place for a ledger."""
+
+    @pytest.fixture
+    def store(self, url: str) -> Iterator[Store]:
+        one = Store(url)
+        yield one
+        one.close()
+
+    def test_an_intent_is_there_for_everybody_once_it_has_been_taken(self, store: Store, url: str) -> None:
+        row = backend(
+            pid=77, role="etl_app", database="shop", name="scan:threads:w1", query=60, xact=100, query_id=5, xid=True
+        )
+        one = act("a1", row=row, attempt=2)
+        store.intend([one])
+        [kept] = rows(url)
+        assert kept == {
+            "id": "a1",
+            "server": "main",
+            "rule": "orphans",
+            "hand": "signal",
+            "kind": "orphan",
+            "evidence": "over_budget",
+            "attempt": 2,
+            "pid": 77,
+            "backend_start": row.started,
+            "run_start": NOW - seconds(100),
+            "statement_start": NOW - seconds(60),
+            "transaction_start": NOW - seconds(100),
+            "clock": "run",
+            "role": "etl_app",
+            "database": "shop",
+            "job": "threads",
+            "window": "w1",
+            "state": "active",
+            "running_seconds": 100.0,
+            "budget": "job:*",
+            "budget_seconds": 30.0,
+            "blocks": None,
+            "intended_at": NOW,
+            "result": None,
+            "detail": None,
+            "outcome": None,
+            "outcome_at": None,
+            "regret": None,
+            "came_back_at": None,
+        }
+
+    def test_no_column_holds_a_querys_text(self, store: Store, url: str) -> None:
+        store.open()
+        assert not [name for name in columns(url) if "query" in name or "text" in name or "sql" in name]
+
+    def test_intents_are_taken_all_or_none(self, store: Store, url: str) -> None:
+        store.intend([act("a1")])
+        with pytest.raises(LedgerError):
+            store.intend([act("a2"), act("a1"), act("a3")])
+        assert [row["id"] for row in rows(url)] == ["a1"]
+        store.intend([act("a2"), act("a3")])
+        assert [row["id"] for row in rows(url)] == ["a1", "a2", "a3"], "it goes on after a failure"
+
+    def test_answers_outcomes_and_returns_are_put_beside_the_intent(self, store: Store, url: str) -> None:
+        store.intend([act("a1"), act("a2"), act("a3")])
+        later = NOW + seconds(5)
+        answers = [Answer("a1", Result.SIGNALLED, ""), Answer("a2", Result.NOT_PERMITTED, "must be a member")]
+        store.answer(answers, effects=(), came_back=())
+        store.answer((), effects=[effect("a1", at=later, regret=True)], came_back=[("a1", later + seconds(1))])
+        told = [(each["result"], each["detail"], each["outcome"], each["outcome_at"]) for each in rows(url)]
+        assert told == [
+            ("signalled", None, "ended", later),
+            ("not_permitted", "must be a member", None, None),
+            (None, None, None, None),
+        ]
+        assert [(each["regret"], each["came_back_at"]) for each in rows(url)] == [
+            (True, later + seconds(1)),
+            (None, None),
+            (None, None),
+        ]
+
+    def test_an_answer_to_an_act_that_is_not_there_adds_nothing(self, store: Store, url: str) -> None:
+        store.intend([act("a1")])
+        store.answer([Answer("zz", Result.SIGNALLED, "")], effects=[effect("yy")], came_back=[("xx", NOW)])
+        assert [(row["id"], row["result"], row["outcome"]) for row in rows(url)] == [("a1", None, None)]
+
+    def test_times_come_back_in_utc_to_the_microsecond(self, store: Store) -> None:
+        at = datetime(2026, 10, 25, 1, 30, 0, 123_457, tzinfo=UTC)  # an hour that some zones have twice
+        elsewhere = at.astimezone(timezone(timedelta(hours=5, minutes=45)))
+        store.intend([act("a1", at=elsewhere), act("a2", at=at.replace(microsecond=0))])
+        store.answer((), effects=[effect("a1", at=elsewhere)], came_back=[("a1", elsewhere)])
+        first, whole = store.history(Wanted())
+        assert (first["id"], whole["id"]) == ("a1", "a2")
+        for column in ("intended_at", "outcome_at", "came_back_at"):
+            assert (first[column], first[column].utcoffset()) == (at, timedelta(0)), column
+        assert first["run_start"] == at - seconds(100)
+        assert whole["intended_at"] == at.replace(microsecond=0)
+
+    def test_recall_tells_an_act_as_it_was(self, store: Store) -> None:
+        row = backend(pid=77, role="etl_app", name="scan:threads:w1", query=60, xact=100)
+        store.intend([act("a1", row=row, attempt=3)])
+        store.answer([Answer("a1", Result.SIGNALLED, "")], effects=[effect("a1", at=NOW + seconds(1))], came_back=())
+        store.answer((), effects=(), came_back=[("a1", NOW + seconds(2))])
+        [told] = store.recall("main", since=NOW, at=NOW + seconds(60))
+        assert told == Recorded(
+            id="a1",
+            rule="orphans",
+            hand=Hand.SIGNAL,
+            run=Run(77, row.started, NOW - seconds(100)),
+            statement=NOW - seconds(60),
+            transaction=NOW - seconds(100),
+            clock=Clock.RUN,
+            key=CopyKey("shop", "etl_app", "threads", "w1"),
+            client_gone=False,
+            attempt=3,
+            at=NOW,
+            result=Result.SIGNALLED,
+            outcome=Outcome.ENDED,
+            outcome_at=NOW + seconds(1),
+            came_back_at=NOW + seconds(2),
+        )
+
+    def test_recall_knows_whose_client_was_gone(self, store: Store) -> None:
+        gone = act("a1")
+        finding = gone.finding
+        both = (Evidence.OVER_BUDGET, Evidence.CLIENT_GONE)
+        verdict = Verdict(replace(finding, evidence=both), Hand.SIGNAL, Action.CANCEL, "orphans")
+        store.intend([Act("a1", "main", verdict, 1, NOW), act("a2")])
+        told = store.recall("main", since=NOW, at=NOW)
+        assert [(each.id, each.client_gone) for each in told] == [("a1", True), ("a2", False)]
+
+    def test_recall_gives_one_servers_acts_oldest_first_and_none_before_since(self, store: Store) -> None:
+        ages = {"a1": 300, "a2": 200, "a3": 100, "a4": 50}
+        store.intend([act(name, at=NOW - seconds(ages[name])) for name in ("a3", "a1", "a4", "a2")])
+        store.intend([act("b1", server="other")])
+        told = store.recall("main", since=NOW - seconds(200), at=NOW)
+        assert [each.id for each in told] == ["a2", "a3", "a4"]
+        assert [each.id for each in store.recall("other", since=NOW, at=NOW)] == ["b1"]
+        assert store.recall("nobody", since=NOW - seconds(1000), at=NOW) == []
+
+    def test_recall_closes_what_was_left_open_as_unknown_and_nothing_else(self, store: Store, url: str) -> None:
+        open_ones = {"intended": None, "signalled": Result.SIGNALLED, "timed_out": Result.TIMED_OUT}
+        others = {str(each): each for each in Result if each not in {Result.SIGNALLED, Result.TIMED_OUT}}
+        everything = open_ones | others | {"ended": Result.SIGNALLED}
+        store.intend([act(name) for name in everything])
+        store.intend([act("elsewhere", server="other"), act("ancient", at=NOW - timedelta(days=20))])
+        for name, result in everything.items():
+            if result is not None:
+                answered(store, result, name)
+        store.answer((), effects=[effect("ended", at=NOW + seconds(1))], came_back=())
+        at = NOW + seconds(60)
+        told = {each.id: each.outcome for each in store.recall("main", since=NOW, at=at)}
+        assert told == dict.fromkeys(everything) | {"ended": Outcome.ENDED}, "it tells what was, not what it wrote"
+        closed = {row["id"] for row in rows(url) if (row["outcome"], row["outcome_at"]) == ("unknown", at)}
+        assert closed == {*open_ones, "ancient"}
+        still_open = {row["id"] for row in rows(url) if row["outcome"] is None}
+        assert still_open == {*others, "elsewhere"}, "a rehearsed run has not ended yet"
+        again = {each.id: each.outcome for each in store.recall("main", since=NOW, at=at + seconds(60))}
+        assert {name for name, outcome in again.items() if outcome is Outcome.UNKNOWN} == set(open_ones)
+        assert {row["outcome_at"] for row in rows(url) if row["outcome"] == "unknown"} == {at}, "closed once"
+
+    def test_the_true_outcome_may_still_follow_an_unknown_one(self, store: Store, url: str) -> None:
+        store.intend([act("a1")])
+        store.recall("main", since=NOW, at=NOW)
+        store.answer((), effects=[effect("a1", Outcome.STILL_THERE, at=NOW + seconds(9))], came_back=())
+        assert [(row["outcome"], row["outcome_at"]) for row in rows(url)] == [("still_there", NOW + seconds(9))]
+
+    def test_history_gives_what_is_wanted_newest_first(self, store: Store) -> None:
+        keyed = backend(role="etl_app", name="scan:threads:w1", query=100)
+        store.intend([act(f"a{n}", at=NOW + seconds(n), server="main" if n % 2 else "other") for n in range(6)])
+        store.intend([act("b1", row=keyed, at=NOW), act("b2", at=NOW - seconds(60), hand=Hand.REHEARSE)])
+        store.answer([Answer("a3", Result.MOVED_ON, "")], effects=[effect("a1")], came_back=())
+
+        def told(**wanted: Any) -> list[str]:  # fields of `Wanted`
+            return [row["id"] for row in store.history(Wanted(**wanted))]
+
+        assert told() == ["a5", "a4", "a3", "a2", "a1", "b1", "a0", "b2"]
+        assert told(server="other") == ["a4", "a2", "a0"]
+        assert told(server="main", limit=2) == ["a5", "a3"]
+        assert told(since=NOW + seconds(4)) == ["a5", "a4"]
+        assert told(role="etl_app") == told(job="threads") == ["b1"]
+        assert told(hand="rehearse") == ["b2"]
+        assert told(result="moved_on") == ["a3"]
+        assert told(outcome="ended") == ["a1"]
+        assert told(rule="orphans", server="main", since=NOW, limit=1) == ["a5"]
+        assert told(rule="' OR 1=1 --") == []
+
+    def test_prune_drops_what_is_older_and_says_how_much(self, store: Store, url: str) -> None:
+        store.intend([act(f"a{n}", at=NOW - timedelta(days=n)) for n in range(5)])
+        assert store.prune(NOW - timedelta(days=2)) == 2
+        assert [row["id"] for row in rows(url)] == ["a0", "a1", "a2"], "what is exactly as old stays"
+        assert store.prune(NOW - timedelta(days=2)) == 0
+
+    def test_a_new_step_keeps_the_acts_of_the_version_before(self, store: Store, url: str) -> None:
+        store.intend([act("a1"), act("a2")])
+        store.close()
+        before = rows(url)
+        newer = Store(url, (*STEPS, add_note))
+        newer.open()
+        assert (version(url), "note" in columns(url)) == (len(STEPS) + 1, True)
+        assert rows(url) == before
+        newer.intend([act("a3")])
+        newer.close()
+        reopened = Store(url, (*STEPS, add_note))
+        reopened.open()
+        reopened.close()
+        assert [row["id"] for row in rows(url)] == ["a1", "a2", "a3"], "no step is taken twice"
+
+    def test_a_step_that_fails_changes_nothing(self, store: Store, url: str) -> None:
+        store.intend([act("a1")])
+        store.close()
+        with pytest.raises(LedgerError):
+            Store(url, (*STEPS, fail_half_way)).open()
+        assert (version(url), "note" in columns(url)) == (len(STEPS), False)
+        assert [row["id"] for row in rows(url)] == ["a1"]
+        store.intend([act("a2")])
+        assert len(rows(url)) == 2
+
+    def test_a_newer_schema_is_refused_with_a_word_and_left_alone(self, store: Store, url: str) -> None:
+        store.intend([act("a1")])
+        store.close()
+        with second(url) as connection:
+            connection.execute(text("UPDATE pgwatchdog_schema SET schema_version = 9"))
+        before = rows(url)
+        for call in (lambda: store.intend([act("a2")]), lambda: store.recall("main", since=NOW, at=NOW), store.open):
+            with pytest.raises(LedgerError, match=r"schema is version 9, newer than this pgwatchdog's 1; use a newer"):
+                call()
+        assert (rows(url), version(url)) == (before, 9)
+
+    def test_several_that_start_at_once_take_each_step_once(self, url: str) -> None:
+        stores = [Store(url, (*STEPS, add_note)) for _ in range(4)]
+        gate = threading.Barrier(len(stores))
+        failures: list[BaseException] = []
+
+        def begin(store: Store, name: str) -> None:
+            gate.wait()
+            try:
+                store.intend([act(name)])
+            except LedgerError as error:
+                failures.append(error)
+            store.close()
+
+        threads = [threading.Thread(target=begin, args=(each, f"a{n}")) for n, each in enumerate(stores)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert failures == []
+        assert (version(url), [row["id"] for row in rows(url)]) == (len(STEPS) + 1, ["a0", "a1", "a2", "a3"])
+
+    def test_a_closed_store_opens_again_by_itself(self, store: Store, url: str) -> None:
+        store.intend([act("a1")])
+        store.close()
+        store.close()
+        store.intend([act("a2")])
+        assert len(rows(url)) == 2
+
+    def test_a_foreign_table_of_our_name_is_an_error_and_stays_as_it_is(self, store: Store, url: str) -> None:
+        with second(url) as connection:
+            connection.execute(text("CREATE TABLE pgwatchdog_acts (something TEXT)"))
+            connection.execute(text("INSERT INTO pgwatchdog_acts VALUES ('of somebody else')"))
+        with pytest.raises(LedgerError):
+            store.intend([act("a1")])
+        with second(url) as connection:
+            assert connection.execute(text("SELECT * FROM pgwatchdog_acts")).all() == [("of somebody else",)]
+
+    def test_acts_of_a_word_that_this_version_does_not_know_are_an_error_not_a_guess(self, store: Store) -> None:
+        store.intend([act("a1")])
+        with second(store.url) as connection:
+            connection.execute(ACTS.update().values(result="teleported"))
+        with pytest.raises((LedgerError, ValueError), match="teleported"):
+            store.recall("main", since=NOW, at=NOW)
+
+    def test_rows_written_by_hand_are_recalled_by_the_same_rules(self, store: Store, url: str) -> None:
+        store.intend([act("a1")])
+        [row] = rows(url)
+        with second(url) as connection:
+            connection.execute(insert(ACTS).values({**row, "id": "a0", "job": None, "result": "rehearsed"}))
+        told = store.recall("main", since=NOW, at=NOW)
+        assert [(each.id, each.result, each.key) for each in told] == [
+            ("a0", Result.REHEARSED, None),
+            ("a1", None, None),
+        ]
+
+
+def wait_for_row(url: str, name: str, *, result: str | None) -> None:
+    """Wait until an act is on record with this answer."""
+    until(lambda: [row["result"] for row in rows(url) if row["id"] == name] == [result], what=f"{name} as {result}")

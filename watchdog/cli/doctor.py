@@ -1,0 +1,191 @@
+"""`pgwatchdog doctor`: what on the servers makes orphans or hides them, and the SQL that closes the gaps."""
+
+import asyncio
+import io
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from watchdog.cli import wiring
+from watchdog.cli.exits import Exit
+from watchdog.cli.options import Config
+from watchdog.cli.targets import Budget, Dsns, chosen
+from watchdog.core.offline.audit import audit, unread
+from watchdog.core.offline.checks import GRAVITY, Check, Status, worst
+from watchdog.core.offline.remedies import block
+from watchdog.errors import ReadError, UsageError
+from watchdog.logs import Format, Level, configure_logs
+from watchdog.runtime.cycle import Cycle
+from watchdog.settings.tree import Settings
+
+WIDTH = 100
+STYLES = {Status.OK: "green", Status.UNKNOWN: "cyan", Status.WARNING: "yellow", Status.FAILED: "bold red"}
+
+
+class Output(StrEnum):
+    """How the result is written; `sql` is the block of remedies alone, for a review and for psql."""
+
+    TABLE = "table"
+    JSON = "json"
+    MARKDOWN = "markdown"
+    SQL = "sql"
+
+
+class FailOn(StrEnum):
+    """From which status on the exit code is 1."""
+
+    FAILED = "failed"
+    WARNING = "warning"
+    NEVER = "never"
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """One cluster's checks, and whether it could be read at all."""
+
+    server: str
+    read: bool
+    checks: list[Check]
+
+
+def doctor(
+    dsns: Dsns = None,
+    config: Config = None,
+    budget: Budget = None,
+    server: Annotated[str | None, typer.Option(help="Only this cluster.")] = None,
+    form: Annotated[Output, typer.Option("--format", help="How to write it.")] = Output.TABLE,
+    fail_on: Annotated[FailOn, typer.Option("--fail-on", help="From which status on to exit with 1.")] = FailOn.FAILED,
+) -> None:
+    """Check what on each server makes orphans or hides them, and print the SQL that closes the gaps.
+
+    Only reads: the SQL is printed, never run. Exit codes: 0 fine, 1 by --fail-on, 2 usage, 3 a cluster could not be
+    read.
+    """
+    configure_logs(form=Format.LOGFMT, level=Level.ERROR)
+    settings = chosen(dsns or [], config=config, budget=budget, grace=None)
+    cycles = [each for each in wiring.cycles(settings) if server in {None, each.server}]
+    if not cycles:
+        names = ", ".join(each.name for each in settings.clusters)
+        raise UsageError(f"no cluster is called {server!r}; configured are {names}")
+    if form is Output.SQL and len(cycles) > 1:
+        raise UsageError("--format sql is for one cluster at a time: choose it with --server")
+    examined = asyncio.run(_examine(cycles, settings))
+    typer.echo(_written(examined, form), nl=False)
+    raise typer.Exit(_code(examined, fail_on))
+
+
+async def _examine(cycles: Sequence[Cycle], settings: Settings) -> list[Examined]:
+    try:
+        return list(await asyncio.gather(*(_one(cycle, settings) for cycle in cycles)))
+    finally:
+        for cycle in cycles:
+            cycle.source.close()
+
+
+async def _one(cycle: Cycle, settings: Settings) -> Examined:
+    try:
+        look = await cycle.look(tick=True)
+        facts = await cycle.source.facts(look)
+    except ReadError as error:
+        return Examined(cycle.server, read=False, checks=unread(f"{error.reason.replace('_', ' ')}: {error}"))
+    return Examined(cycle.server, read=True, checks=audit(facts, book=settings.book))
+
+
+def _code(examined: Sequence[Examined], fail_on: FailOn) -> Exit:
+    if any(not each.read for each in examined):
+        return Exit.UNREAD
+    if fail_on is FailOn.NEVER:
+        return Exit.OK
+    gravest = max(GRAVITY[worst(each.checks)] for each in examined)
+    return Exit.FINDINGS if gravest >= GRAVITY[Status(fail_on)] else Exit.OK
+
+
+def _written(examined: Sequence[Examined], form: Output) -> str:
+    match form:
+        case Output.TABLE:
+            return _table(examined)
+        case Output.JSON:
+            return json.dumps({"clusters": [_record(each) for each in examined]}, indent=2) + "\n"
+        case Output.MARKDOWN:
+            return "\n".join(_markdown(each) for each in examined)
+        case Output.SQL:
+            return block(examined[0].checks, server=examined[0].server)
+
+
+def _record(examined: Examined) -> dict[str, object]:
+    checks = [
+        {
+            "name": each.name,
+            "scope": each.scope,
+            "status": str(each.status),
+            "saw": each.saw,
+            "hint": each.hint or None,
+            "sql": list(each.sql),
+        }
+        for each in examined.checks
+    ]
+    return {"server": examined.server, "read": examined.read, "worst": str(worst(examined.checks)), "checks": checks}
+
+
+def _markdown(examined: Examined) -> str:
+    lines = [f"## {examined.server}", "", "| status | check | scope | saw | what to do |", "|---|---|---|---|---|"]
+    lines += [
+        f"| {each.status} | {each.name} | {_cell(each.scope)} | {_cell(each.saw)} | {_cell(each.hint)} |"
+        for each in examined.checks
+    ]
+    sql = block(examined.checks, server=examined.server)
+    return "\n".join([*lines, "", "```sql", sql.rstrip(), "```", ""])
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.replace("|", "\\|").split())
+
+
+def _table(examined: Sequence[Examined]) -> str:
+    console = Console(file=io.StringIO(), width=WIDTH, highlight=False, markup=False, emoji=False)
+    with console.capture() as captured:
+        for each in examined:
+            console.print(Text.assemble((each.server, "bold"), f"  {_summary(each.checks)}"))
+            console.print(_rows(each.checks))
+            if any(check.sql for check in each.checks):
+                console.print(Text("What closes the gaps (nothing has been run):", style="bold"))
+                # Not wrapped: half of a comment on a line of its own would be a statement.
+                console.print(Text(block(each.checks, server=each.server)), soft_wrap=True)
+    return "".join(f"{line.rstrip()}\n" for line in captured.get().splitlines())
+
+
+def _summary(checks: Sequence[Check]) -> str:
+    counts = [(status, sum(check.status is status for check in checks)) for status in reversed(Status)]
+    return ", ".join(f"{count} {status}" for status, count in counts if count)
+
+
+def _rows(checks: Sequence[Check]) -> Table:
+    """What is not fine in full, and of each scope in one line what is."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
+    table.add_column(width=8)
+    table.add_column(width=36, overflow="fold")
+    table.add_column(overflow="fold")
+    for each in sorted(checks, key=lambda check: -GRAVITY[check.status]):
+        if each.status is not Status.OK:
+            where = f"\n{each.scope}" if each.scope != "cluster" else ""
+            told = Text(each.saw)
+            if each.hint:
+                told.append(f"\n{each.hint}", style="dim")
+            table.add_row(Text(str(each.status), style=STYLES[each.status]), f"{each.name}{where}", told)
+    for scope in dict.fromkeys(each.scope for each in checks):
+        fine = [each for each in checks if each.scope == scope and each.status is Status.OK]
+        if scope == "cluster":
+            for each in fine:
+                table.add_row(Text("ok", style=STYLES[Status.OK]), each.name, Text(each.saw, style="dim"))
+        elif fine:
+            table.add_row(
+                Text("ok", style=STYLES[Status.OK]), scope, Text(", ".join(c.name for c in fine), style="dim")
+            )
+    return table

@@ -1,0 +1,58 @@
+"""The words of the audit: a check has a name, a status, the facts that it saw, and a hint."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Status(StrEnum):
+    """How a check ended, gravest last but for `unknown`, which is what could not be told."""
+
+    OK = "ok"
+    UNKNOWN = "unknown"
+    WARNING = "warning"
+    FAILED = "failed"
+
+
+GRAVITY = {status: rank for rank, status in enumerate(Status)}
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One result. `scope` is `cluster`, `role NAME` or `role NAME in DATABASE`; `sql` closes the gap."""
+
+    name: str
+    scope: str
+    status: Status
+    saw: str
+    hint: str = ""
+    sql: tuple[str, ...] = ()
+
+
+def ok(name: str, saw: str, *, scope: str = "cluster") -> Check:
+    """A check that found nothing to say."""
+    return Check(name, scope, Status.OK, saw)
+
+
+def warning(name: str, saw: str, hint: str, *, scope: str = "cluster", sql: tuple[str, ...] = ()) -> Check:
+    """Something that should be different."""
+    return Check(name, scope, Status.WARNING, saw, hint, sql)
+
+
+def failed(name: str, saw: str, hint: str, *, scope: str = "cluster", sql: tuple[str, ...] = ()) -> Check:
+    """Something that makes orphans, or keeps us from seeing them."""
+    return Check(name, scope, Status.FAILED, saw, hint, sql)
+
+
+def unknown(name: str, saw: str, hint: str, *, scope: str = "cluster") -> Check:
+    """Something that could not be told."""
+    return Check(name, scope, Status.UNKNOWN, saw, hint)
+
+
+def quoted(identifier: str) -> str:
+    """An identifier for SQL, always in quotes: what needs them depends on the server's keywords."""
+    return '"' + identifier.replace('"', '""') + '"'
+
+
+def worst(checks: list[Check]) -> Status:
+    """The gravest status of all."""
+    return max((check.status for check in checks), key=GRAVITY.__getitem__, default=Status.OK)

@@ -1,0 +1,49 @@
+"""The least-privilege role as SQL, for dry run and for acting, each grant with its reason."""
+
+import re
+
+RESERVED_FROM = 160_000
+OLDEST, NEWEST = 14, 18
+
+_CREATE = """\
+-- The role that pgwatchdog connects as. Run it as superuser (or CREATEROLE with the grants named here), once per
+-- server; replicas get it by replication. Put a password in, or create it without one and use certificates.
+CREATE ROLE {role} LOGIN PASSWORD 'change me' CONNECTION LIMIT 5;
+"""
+_MONITOR = """\
+-- To see what other roles' sessions do. No table becomes readable by it.
+GRANT pg_monitor TO {role};
+"""
+_RESERVED = """\
+-- To get in when all ordinary connections are taken, which is when it is needed most. Takes effect with
+-- reserved_connections above 0, and that needs a restart of the server.
+GRANT pg_use_reserved_connections TO {role};
+"""
+_SIGNAL = """\
+-- To cancel other roles' queries: every role's but superusers'.
+GRANT pg_signal_backend TO {role};
+"""
+_MEMBER = """\
+-- To cancel the queries of these roles alone. Membership also lets it do whatever they may, so take it only where
+-- pg_signal_backend reaches too far.
+"""
+
+_PLAIN = re.compile(r"[a-z_][a-z0-9_]*")
+
+
+def grants(*, role: str, version: int, acting: bool, only: tuple[str, ...] = ()) -> str:
+    """SQL for `role` on a server of `version` (160000 for 16). `only`: act on these roles alone, by membership."""
+    name = _quoted(role)
+    parts = [_CREATE, _MONITOR]
+    if version >= RESERVED_FROM:
+        parts.append(_RESERVED)
+    if acting and not only:
+        parts.append(_SIGNAL)
+    text = "\n".join(part.format(role=name) for part in parts)
+    if acting and only:
+        text += "\n" + _MEMBER + "".join(f"GRANT {_quoted(each)} TO {name};\n" for each in only)
+    return text
+
+
+def _quoted(identifier: str) -> str:
+    return identifier if _PLAIN.fullmatch(identifier) else '"' + identifier.replace('"', '""') + '"'

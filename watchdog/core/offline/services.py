@@ -1,0 +1,70 @@
+"""Managed services, recognised by their own roles and settings, and what works there. A table, nothing else.
+
+Sources: the providers' documentation of reserved roles, parameters and grants.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """One managed service. It is recognised by any of its roles or by a setting that begins with one of `settings`."""
+
+    name: str
+    roles: frozenset[str]
+    settings: tuple[str, ...]
+    grants: str
+    sleeps: bool = False
+    """It can scale to zero, which polling keeps it from."""
+
+
+SERVICES = (
+    Service(
+        "Amazon RDS or Aurora",
+        frozenset({"rdsadmin", "rds_superuser"}),
+        ("rds.",),
+        "as a member of rds_superuser, GRANT pg_monitor and pg_signal_backend; rdsadmin's sessions stay out of reach",
+    ),
+    Service(
+        "Google Cloud SQL",
+        frozenset({"cloudsqladmin", "cloudsqlsuperuser"}),
+        ("cloudsql.",),
+        "as a member of cloudsqlsuperuser, GRANT pg_monitor and pg_signal_backend",
+    ),
+    Service(
+        "Azure Database for PostgreSQL",
+        frozenset({"azuresu", "azure_pg_admin"}),
+        ("azure.",),
+        "as a member of azure_pg_admin, GRANT pg_monitor and pg_signal_backend; azuresu's sessions stay out of reach",
+    ),
+    Service(
+        "Supabase",
+        frozenset({"supabase_admin", "supabase_auth_admin"}),
+        ("supautils.",),
+        "as postgres, GRANT pg_monitor and pg_signal_backend; connect to the database, not to its pooler",
+        sleeps=True,
+    ),
+    Service(
+        "Neon",
+        frozenset({"neon_superuser", "cloud_admin"}),
+        ("neon.",),
+        "as a member of neon_superuser, GRANT pg_monitor and pg_signal_backend; use the host without -pooler",
+        sleeps=True,
+    ),
+    Service(
+        "CloudNativePG",
+        frozenset({"streaming_replica"}),
+        ("cnpg.",),
+        "declare the role under spec.managed.roles with inRoles: [pg_monitor, pg_signal_backend]",
+    ),
+)
+
+
+def recognised(roles: Collection[str], parameters: Mapping[str, str]) -> list[Service]:
+    """The services that the server's roles and settings speak of."""
+    return [
+        service
+        for service in SERVICES
+        if service.roles & set(roles) or any(name.startswith(service.settings) for name in parameters)
+    ]

@@ -1,0 +1,53 @@
+"""What the kernel's sockets say about clients: whose end of the connection is gone while its query runs on.
+
+The order makes it sound: rows were read, then the sockets, then the rows again. Only a run that stands in both readings
+and whose client had no established connection in between has lost its client.
+"""
+
+import ipaddress
+from collections.abc import Iterable
+from datetime import datetime
+from enum import StrEnum
+
+from watchdog.core.activity import Backend, Clock, Doing, End
+
+
+class Sight(StrEnum):
+    """Whether a cluster's sockets can be seen from here."""
+
+    SEEN = "seen"
+    UNIX_SOCKET = "unix_socket"
+    ELSEWHERE = "elsewhere"
+    UNAVAILABLE = "unavailable"
+    NOT_ASKED = "not_asked"
+
+
+StatementRun = tuple[int, datetime, datetime]
+"""Pid, backend start and statement start: what must be the same in both readings."""
+
+
+def end_of(address: str | None, port: int | None) -> End | None:
+    """A client's end from a row's columns; None for a Unix socket, and where the row does not show it."""
+    if address is None or port is None or port <= 0:
+        return None
+    try:
+        found = ipaddress.ip_address(address.partition("/")[0])
+    except ValueError:
+        return None
+    mapped = found.ipv4_mapped if isinstance(found, ipaddress.IPv6Address) else None
+    return End(str(mapped or found), port)
+
+
+def statement_run(backend: Backend) -> StatementRun | None:
+    """What identifies the statement that a running backend runs."""
+    statement = backend.start(Clock.STATEMENT)
+    if backend.doing is not Doing.RUNNING or statement is None:
+        return None
+    return backend.pid, backend.started, statement.at
+
+
+def without_client(backends: Iterable[Backend], *, closed: frozenset[End]) -> frozenset[StatementRun]:
+    """The running statements whose client's end is among the closed ones."""
+    return frozenset(
+        run for backend in backends if backend.client in closed and (run := statement_run(backend)) is not None
+    )

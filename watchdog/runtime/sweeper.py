@@ -1,0 +1,49 @@
+"""Sweeping the sockets of known runs between polls: no statement is sent until one is seen closed.
+
+The poll that follows is the second reading of the rows: a run that stood in the poll before, whose client had no
+established connection in between, and that still runs the same statement, has lost its client.
+"""
+
+from dataclasses import dataclass, field
+
+from watchdog.core.activity import Backend, Doing, End, Snapshot
+from watchdog.core.sockets import Sight, StatementRun, statement_run, without_client
+from watchdog.runtime.ports import Sockets, Source
+
+
+@dataclass(slots=True)
+class Sweeper:
+    """The sweeps of one cluster. `sockets` is None where there is nothing to look at."""
+
+    source: Source
+    sockets: Sockets | None = None
+    sight: Sight = Sight.NOT_ASKED
+    _known: tuple[Backend, ...] = ()
+    _suspects: frozenset[StatementRun] = frozenset()
+    _gone: frozenset[StatementRun] = frozenset()
+    _asked_with: End | None = field(default=None)
+
+    def sweep(self) -> bool:
+        """Look at the sockets of the runs of the last poll; True where one is seen closed that was not before."""
+        own, port = self.source.ends
+        if self.sockets is None or port is None or (self._is_out_of_sight and self._asked_with == own):
+            return False
+        self._asked_with = own
+        watched = [each for each in self._known if statement_run(each) not in self._gone]
+        ends = {each.client for each in watched if each.client is not None}
+        self.sight, closed = self.sockets.closed(ends, port=port, own=own)
+        self._suspects = without_client(watched, closed=closed)
+        return bool(self._suspects)
+
+    def confirm(self, snapshot: Snapshot) -> frozenset[StatementRun]:
+        """The running statements whose client is gone, by this poll, the sweep before it and the poll before that."""
+        running = tuple(each for each in snapshot.backends if each.doing is Doing.RUNNING)
+        there = {run for each in running if (run := statement_run(each)) is not None}
+        self._gone = (self._gone | self._suspects) & there
+        self._suspects = frozenset()
+        self._known = running
+        return self._gone
+
+    @property
+    def _is_out_of_sight(self) -> bool:
+        return self.sight not in {Sight.SEEN, Sight.NOT_ASKED}
