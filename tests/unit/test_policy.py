@@ -45,6 +45,7 @@ def aged(pid: int, age: float, *, at: float = 0, **more: object) -> Backend:
         (backend(query=100, role="shy"), Withheld.HIDDEN),
         (backend(query=100, name="pg_dump"), Withheld.BACKUP),
         (backend(query=100, name="pgBackRest [backup]"), Withheld.BACKUP),
+        (backend(query=100, name="barman_streaming_backup"), Withheld.BACKUP),
         (backend(query=100, wait=("IPC", "SyncRep")), Withheld.SYNC_REP),
         (backend(query=100, xid=True), Withheld.WRITER),
         (backend(query=100, xact=50), Withheld.WRITER),

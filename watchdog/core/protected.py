@@ -28,4 +28,4 @@ PROVIDER_ROLES = frozenset(
 BACKUP_APPLICATIONS = frozenset(
     {"pg_dump", "pg_dumpall", "pg_basebackup", "pg_receivewal", "pgbackrest", "barman", "wal-g", "pg_probackup"}
 )
-"""Matched against the first word of application_name, in lower case, before a blank, '/', '[' or '_%'."""
+"""Matched against the first word of application_name, in lower case, before a blank, '/', '[' or '_'."""
