@@ -46,7 +46,7 @@ def row_protection(finding: Finding, *, rule: Rule, scene: Scene) -> Withheld | 
 
 def _is_backup(finding: Finding) -> bool:
     name = finding.backend.application_name.lower()
-    return any(name == tool or name.startswith((f"{tool} ", f"{tool}/", f"{tool}[", f"{tool}_")) for tool in BACKUP_APPLICATIONS)
+    return any(name == tool or name.startswith(tuple(tool + each for each in " /[_")) for tool in BACKUP_APPLICATIONS)
 
 
 def _is_writer(finding: Finding) -> bool:
