@@ -60,9 +60,8 @@ def test_against_a_prometheus_that_has_scraped_the_demo_none_errs_and_none_is_em
     with demo(public_folder) as process:
         address = re.findall(r"http://127\.0\.0\.1:\d+/", read_until(process, "The daemon is watching"))[0]
         with running_prometheus(prometheus, address, folder=tmp_path, guardian=guardian) as base:
-            read_until(process, "E scan:threads:2026-11: orphan (over budget, superseded)")
+            read_until(process, "E scan:threads:2026-11: orphan (client gone")
             read_until(process, "F scan:digest:2026-11: nearing")
-            read_until(process, "E scan:threads:2026-11: orphan (over budget, superseded)")
             empty = {
                 title
                 for title, _, _, targets in source.PANELS

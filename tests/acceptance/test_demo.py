@@ -17,9 +17,12 @@ from watchdog.ledger.store import Store
 
 pytestmark = pytest.mark.acceptance
 
-INNOCENT = "BCFGHIJ"
+INNOCENT = "FGHIJ"
 INNOCENT_CALLERS = ("scan:digest:2026-11", "pool", "listener", "basket", "statistics")
 """Those of them that stay to the end."""
+
+ON_RECORD = r"On record: [67] acts in the armed round \(A, (B, )?C, D, E, E, E\); [67] of these queries ended\."
+"""B is over a tenth of a second after its caller's death: sometimes the watchdog is as quick."""
 
 ORPHANS = ("checkout", "gateway", "scan:threads:2026-11")
 
@@ -50,6 +53,10 @@ def test_the_demo_tells_every_story_in_both_rounds_and_leaves_nothing_behind(pub
     assert len(rows["E"]) == 3
     for row in (*rows["A"], *rows["D"], *rows["E"]):
         assert_ended_when_armed(row)
+    for name, evidence in (("A", "client gone"), ("D", "over budget"), ("E", "client gone")):
+        assert all(evidence in row.evidence for row in rows[name])
+    [killed] = rows["A"]
+    assert float(killed.orphan.split()[1]) < 4, "its socket tells long before its budget"
     for name in INNOCENT:
         [row] = rows[name]
         assert (row.orphan, row.evidence, row.done) == ("nearing" if name == "F" else "no", "-", "-")
@@ -77,7 +84,7 @@ def test_a_demo_that_is_interrupted_or_killed_in_its_armed_round_leaves_nothing_
 ) -> None:
     with demo(public_folder) as process:
         read_until(process, SECOND_ROUND)
-        read_until(process, "cancelled (over budget")
+        read_until(process, "cancelled (")
         assert_ends_without_a_trace(process, public_folder, number)
 
 
@@ -96,10 +103,11 @@ def test_armed_it_ends_every_orphan_soon_and_touches_nobody_else_and_stays_up_in
             assert when(armed, application, "the caller has had what it wanted"), application
         assert "has failed" not in text
         assert "would be cancelled" not in armed
-        assert "(A, D, E, E, E)" in text
+        assert re.search(ON_RECORD, text)
         assert_the_ledger_knows_orphans_alone(public_folder)
         shown = command("history", "-c", text.rpartition("pgwatchdog history -c ")[2].strip(), "--format", "json")
-        assert (shown.returncode, len(shown.stdout.splitlines())) == (0, 5)
+        assert shown.returncode == 0
+        assert len(shown.stdout.splitlines()) in {6, 7}
         assert_it_reports_only(re.findall(r"http://127\.0\.0\.1:\d+/", text)[-1])
         begun = time.monotonic()
         process.send_signal(signal.SIGINT)
@@ -113,7 +121,6 @@ def assert_ended_when_armed(row: Row) -> None:
     assert row.armed is not None
     assert row.armed < 8
     assert row.armed < row.dry_run
-    assert "over budget" in row.evidence
     named, cancelled = (float(re.findall(r"at (\d+\.\d) s", cell)[0]) for cell in (row.orphan, row.done))
     assert row.done.startswith("cancelled at")
     assert abs(named - cancelled) < 2
@@ -123,7 +130,8 @@ def assert_ended_when_armed(row: Row) -> None:
 def assert_ended_by_the_server_alone(rows: dict[str, list[Row]]) -> None:
     [checked], [limited] = rows["B"], rows["C"]
     assert "connection to client lost" in checked.log
-    assert "canceling statement due to statement timeout" in limited.log
+    assert limited.log.startswith("canceling statement due to statement timeout")
+    assert limited.done.startswith("cancelled at 2"), "armed, it is ended before the timeout does"
     for seconds in (checked.dry_run, checked.armed, limited.dry_run, limited.armed):
         assert seconds is not None
         assert seconds < 5
@@ -131,7 +139,8 @@ def assert_ended_by_the_server_alone(rows: dict[str, list[Row]]) -> None:
 
 def assert_left_alone_as_a_writer(rows: list[Row], text: str) -> None:
     [row] = rows
-    assert (row.evidence, row.done, row.log) == ("over budget", "left alone: writer", "nothing")
+    assert (row.done, row.log) == ("left alone: writer", "nothing")
+    assert "client gone" in row.evidence
     for seconds in (row.dry_run, row.armed):
         assert seconds is not None
         assert seconds > 8
@@ -140,13 +149,13 @@ def assert_left_alone_as_a_writer(rows: list[Row], text: str) -> None:
 
 
 def assert_as_summed_up(text: str) -> None:
-    wasted = [int(each) for each in re.findall(r"6 orphans, (\d+) s of work for nobody", text)]
+    wasted = [int(each) for each in re.findall(r"[78] orphans, (\d+) s of work for nobody", text)]
     after = [float(each) for each in re.findall(r"the last orphan was gone (\d+\.\d) s after the last caller", text)]
     assert wasted[1] < wasted[0] * 0.75
     assert after[1] < 8 < after[0]
     assert "superseded" in text
-    assert "On record: 5 acts in the armed round (A, D, E, E, E); 5 of these queries ended." in text
-    assert "Left alone: K (writer). Not touched: B, C, F, G, H, I, J." in text
+    assert re.search(ON_RECORD, text)
+    assert re.search(r"Left alone: K \(writer\)\. Not touched: (B, )?F, G, H, I, J\.", text)
 
 
 def assert_ends_without_a_trace(process: "subprocess.Popen[str]", folder: Path, number: signal.Signals) -> None:
@@ -159,16 +168,18 @@ def assert_ends_without_a_trace(process: "subprocess.Popen[str]", folder: Path, 
 
 
 def assert_the_ledger_knows_orphans_alone(folder: Path) -> None:
-    """Five acts, by role and job; whose sessions of web_app these were, the demo itself says by their pids."""
+    """Six acts or seven, by role and job; whose sessions of web_app these were, the demo itself says by their pids."""
     [ledger] = folder.glob("*/ledger.db")
     store = Store(f"sqlite:///{ledger}")
     acts = store.history(Wanted())
     store.close()
     about = sorted((act["role"], act["job"] or "") for act in acts)
-    assert about == [*[("etl_app", "threads")] * 3, *[("web_app", "")] * 2]
+    assert about[:3] == [("etl_app", "threads")] * 3
+    assert about[3:] in ([("web_app", "")] * 3, [("web_app", "")] * 4)
     assert {(act["hand"], act["kind"], act["result"]) for act in acts} == {("signal", "orphan", "signalled")}
     assert {act["outcome"] for act in acts} <= {"ended", "between_statements"}
-    assert all(act["running_seconds"] >= act["budget_seconds"] + 1 for act in acts)
+    for act in acts:
+        assert "client_gone" in act["evidence"] or act["running_seconds"] >= act["budget_seconds"] + 1
 
 
 def assert_it_reports_only(address: str) -> None:

@@ -1,15 +1,18 @@
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 from support.builders import backend, bench, book, rule
-from test_series import look
+from test_series import look, tally
 
 from watchdog.cli.exits import Exit
 from watchdog.cli.render import markdown, table
 from watchdog.cli.report import exit_code
 from watchdog.core.look import Look, Reason, Unread
 from watchdog.core.phrases import span
+from watchdog.core.standing import EXPLAINED, Obstacle, Standing
+from watchdog.web.page import Page
 
 BENCH = bench(book(rule(copies=1, retry_gap=10)))
 UNREAD = Unread(
@@ -77,3 +80,41 @@ def test_what_was_not_read_weighs_more_than_what_was_found(states: list[Look | U
 )
 def test_spans_have_two_units_at_most(seconds: float, text: str) -> None:
     assert span(timedelta(seconds=seconds)) == text
+
+
+@pytest.mark.parametrize(
+    ("standing", "words"),
+    [
+        (Standing(1, ()), "Armed: what policy decides is done."),
+        (
+            Standing(1, (Obstacle.CLUSTER_MODE, Obstacle.NO_LEDGER)),
+            "Dry run: nothing is signalled. the cluster's mode is dry-run; no ledger is configured",
+        ),
+        (
+            Standing(1, (Obstacle.DISARM_FILE, Obstacle.NOT_LEADER)),
+            "Not armed: nothing is signalled. the disarm file exists, or cannot be looked for; another pgwatchdog",
+        ),
+        (
+            Standing(0, (), at_once=True),
+            "Armed by this configuration. nobody holds the lease, so no pgwatchdog acts now",
+        ),
+    ],
+)
+def test_page_report_and_metrics_say_whether_it_is_armed_and_if_not_every_reason(
+    standing: Standing, words: str
+) -> None:
+    seen = replace(look(with_bench=BENCH), standing=standing)
+    reported = " ".join(table([seen], book=BENCH.book, arming=True).split())
+    assert words in reported
+    shown = Page().render([("main", seen)], judges=True)
+    for reason in standing.obstacles:
+        assert EXPLAINED[reason].replace("'", "&#39;") in shown
+    counts = tally()
+    counts.add(seen, now=0, unix_time=0)
+    assert counts.series.gauges["enforcing"][()] == (not standing.obstacles)
+    told = {reason for (reason,), holds in counts.series.gauges["disarmed"].items() if holds}
+    assert told == set(standing.obstacles)
+
+
+def test_every_obstacle_is_explained_to_people() -> None:
+    assert set(EXPLAINED) == set(Obstacle)

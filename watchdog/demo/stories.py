@@ -26,7 +26,7 @@ budgets:
 
 RULES = """\
   rules:
-    - {name: cancel-orphans, finding: orphan, evidence: [over_budget], roles: ["*"], action: cancel}
+    - {name: cancel-orphans, finding: orphan, evidence: [over_budget, client_gone], roles: ["*"], action: cancel}
   limits: {per_minute: 600, share: 1, pause: 0s, rest: 1s}
 """
 """Its policy in both rounds, but for the mode. The limits are wide: many orphans are to end within a minute here."""
@@ -68,12 +68,12 @@ def stories(cross_join: str) -> list[Story]:
             {"sql": cross_join}, killed_after=LEAVES, named="orphan",
         ),
         Story(
-            "B", "client killed, connection check 1s", "waits_async", "web_app", "search",
-            {"sql": LONG_WORK, "settings": {"client_connection_check_interval": "1000"}}, killed_after=LEAVES,
+            "B", "client killed, connection check 0.1s", "waits_async", "web_app", "search",
+            {"sql": LONG_WORK, "settings": {"client_connection_check_interval": "100"}}, killed_after=LEAVES,
         ),
         Story(
             "C", "client killed, statement_timeout", "waits", "web_app", "invoices",
-            {"sql": LONG_WORK}, options="-c statement_timeout=5000", killed_after=LEAVES,
+            {"sql": LONG_WORK}, options="-c statement_timeout=5000", killed_after=LEAVES, named="orphan",
         ),
         Story(
             "D", "client alive, its own caller gone", "middle_layer", "web_app", "gateway",
