@@ -68,10 +68,10 @@ async def test_a_prepared_transaction_on_the_key_is_somebody_elses_lock_although
             squatter.execute("ROLLBACK PREPARED 'squat'")
         free = await cycle.look(tick=True)
     assert {look.lease.obstacle for look in looks} == {Obstacle.LEASE_TAKEN}
-    assert looks[-1].lease.holder_pid is None
+    assert (looks[-1].lease.holder_pid, looks[-1].lease.holder_role) == (None, None)
     exported = await exported_of(looks[-1])
     assert (exported.leads, "lease_taken" in exported.disarmed) == (0, True)
-    assert list(holders_in(exported).values()) == [1]
+    assert holders_in(exported) == {'pgwatchdog_lease_holder{server="main",usename="unknown"}': 1}
     assert free.lease.leads
 
 

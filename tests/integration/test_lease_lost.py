@@ -51,11 +51,11 @@ async def test_what_was_decided_on_a_session_that_is_lost_before_the_act_is_not_
         monkeypatch.setattr(PostgresSource, "commands", commands_and_lost)
         look = await cycle.look(tick=True)
         monkeypatch.undo()
+        assert [(each.result, each.withheld) for each in look.done] == [(Result.NOT_TRIED, Withheld.NOT_LEADER)]
+        assert not look.lease.leads
         after = await cycle.look(tick=True)
         assert holders(server) not in ([], [holder])
         await look_until(cycle, lambda look: look.done)
-    assert [(each.result, each.withheld) for each in look.done] == [(Result.NOT_TRIED, Withheld.NOT_LEADER)]
-    assert not look.lease.leads
     assert after.lease.taken_now
     assert after.standing.actor > before.standing.actor
     assert (after.disarmed, verdict_of(after, pid).withheld) == ((Obstacle.WARMING_UP,), Withheld.WARMING_UP)

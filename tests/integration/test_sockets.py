@@ -8,12 +8,13 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
 import pytest
+from support.pooling import pgbouncer, pooled_dsn
 from support.processes import get
 from support.servers import Connect, TestServer, start, until
 from support.watching import Later, Recorder, daemon_on, found, row_of
@@ -22,6 +23,7 @@ from watchdog.core.activity import End
 from watchdog.core.evidence import Evidence
 from watchdog.core.look import Look
 from watchdog.core.sockets import Sight
+from watchdog.demo.guardian import Guardian
 from watchdog.sockets.kernel import KernelSockets
 
 CALLER = """
@@ -41,20 +43,28 @@ def config(server: TestServer, *, interval: str = "5s", budgets: str = "{roles: 
 
 
 @contextmanager
+def process_of(dsn: str, *, name: str) -> Iterator["subprocess.Popen[str]"]:
+    """A process that waits for a query, wherever it is connected to."""
+    process = subprocess.Popen([sys.executable, "-c", CALLER, dsn, name], stdout=subprocess.PIPE, text=True)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+        assert process.stdout is not None
+        process.stdout.close()
+
+
+@contextmanager
 def caller(server: TestServer, *, role: str = "web_app", name: str = "", host: str = "") -> Iterator[tuple[int, int]]:
     """A process that waits for a query; its own pid and the backend's."""
     dsn = server.dsn(role).replace("host=127.0.0.1", f"host={host}") if host else server.dsn(role)
-    process = subprocess.Popen([sys.executable, "-c", CALLER, dsn, name], stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    try:
+    with process_of(dsn, name=name) as process:
+        assert process.stdout is not None
         pid = int(process.stdout.readline())
         shown = "SELECT count(*) FROM pg_stat_activity WHERE pid = %s AND state = 'active'"
         until(lambda: server.value(shown, pid), what="the running statement")
         yield process.pid, pid
-    finally:
-        process.kill()
-        process.wait()
-        process.stdout.close()
 
 
 def seen(look: Look, pid: int) -> bool:
@@ -215,3 +225,48 @@ async def test_a_deadline_in_the_name_shortens_the_budget_and_costs_only_its_own
     look = recorder.looks()[-1]
     assert orphan_evidence(look, late) == (Evidence.DEADLINE_PASSED,)
     assert orphan_evidence(look, fine) == ()
+
+
+@pytest.mark.parametrize("mode", ["session", "transaction"])
+async def test_behind_pgbouncer_a_dead_client_is_known_and_the_true_one_shows(
+    server: TestServer, guardian: Guardian, tool: Callable[[str], str], tmp_path: Path, public_folder: Path, mode: str
+) -> None:
+    """The pooler closes its server connection when its client dies, without a cancel; and it may tell who that was."""
+    recorder = Recorder()
+    pooled = "[{roles: [etl_app], copies: 1, budgets: {threads: 1h}}]"
+    text = config(server, budgets=f"{{roles: {{etl_app: 1h}}, jobs: {pooled}}}").replace(
+        f'dsn: "{server.dsn()}"', f'dsn: "{server.dsn()}", pooled: {{addresses: [10.9.0.0/16]}}'
+    )
+    with pgbouncer(
+        tool("pgbouncer"),
+        server,
+        guardian=guardian,
+        folder=public_folder,
+        mode=mode,
+        extra="application_name_add_host = 1",
+    ) as port:
+        through = pooled_dsn(server, port, role="etl_app")
+        async with daemon_on(tmp_path, text, sinks=(recorder,)) as (_, address):
+            with process_of(through, name="scan:threads:w1") as process:
+                await recorder.until(lambda got: got.looks() and got.looks()[-1].judgement.copies, timeout=20)
+                os.kill(process.pid, signal.SIGKILL)
+                await recorder.until(lambda got: got.looks()[-1].judgement.findings, timeout=20)
+                told = json.loads(await asyncio.to_thread(_page, f"{address}api/v1/findings"))
+    [finding] = told["clusters"][0]["findings"]
+    assert (finding["kind"], finding["evidence"], finding["job"]) == ("orphan", ["client_gone"], "threads")
+    assert finding["client"].startswith("127.0.0.1:")
+
+
+async def test_names_of_clients_from_a_poolers_address_are_not_read(
+    server: TestServer, connect: Connect, tmp_path: Path
+) -> None:
+    recorder = Recorder()
+    text = config(server, budgets="{jobs: [{copies: 1, budgets: {threads: 1ms}}]}").replace(
+        f'dsn: "{server.dsn()}"', f'dsn: "{server.dsn()}", pooled: {{addresses: [127.0.0.0/8]}}'
+    )
+    pid = start(connect(role="etl_app", name="scan:threads:w1"), "SELECT pg_sleep(60)", server)
+    async with daemon_on(tmp_path, text, sinks=(recorder,)):
+        await recorder.until(lambda got: got.looks())
+    look = recorder.looks()[-1]
+    assert seen(look, pid)
+    assert (look.judgement.findings, look.judgement.copies) == ([], {})
