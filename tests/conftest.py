@@ -12,6 +12,7 @@ import pytest
 from support.servers import Client, Connect, TestServer, make_server
 
 from watchdog.demo.guardian import Guardian
+from watchdog.logs import Format, Level, configure_logs
 
 # Our own commands refuse unknown variables with this prefix: `support.processes` keeps these from them.
 REQUIRE_ALL = os.environ.get("PGWATCHDOG_REQUIRE_ALL") == "1"
@@ -27,6 +28,12 @@ HOW_TO_GET = {
 }
 
 GOLDEN = Path(__file__).parent / "golden"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _logs() -> None:
+    """Log as the daemon does. The library's own default draws every local variable of a traceback, for seconds."""
+    configure_logs(form=Format.LOGFMT, level=Level.INFO)
 
 
 @pytest.fixture(scope="session")

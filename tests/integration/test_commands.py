@@ -74,11 +74,18 @@ def test_the_json_report_is_flat_and_says_what_is_unknown(server: TestServer, co
     [finding] = cluster["findings"]
     assert list(finding) == [
         "server", "pid", "backend_start", "role", "database", "job", "window", "state", "wait_event_type",
-        "wait_event", "query_id", "kind", "evidence", "clock", "start", "running_seconds", "budget_seconds",
+        "wait_event", "query_id", "client", "kind", "evidence", "clock", "start", "running_seconds", "budget_seconds",
         "budget", "overrun_seconds", "blocks", "alike", "verdict",
     ]  # fmt: skip
     assert (finding["kind"], finding["job"], finding["blocks"]) == ("orphan", None, None)
-    assert finding["verdict"] == {"hand": "rehearse", "action": "cancel", "rule": "over-budget", "withheld": None}
+    assert finding["verdict"] == {
+        "hand": "rehearse",
+        "action": "cancel",
+        "rule": "over-budget",
+        "withheld": None,
+        "carried_out": False,
+        "passed_over": [],
+    }
 
 
 def test_the_markdown_report_is_a_table(server: TestServer, connect: Connect) -> None:

@@ -1,5 +1,6 @@
 """The right to cancel: lacking it is told beforehand, losing it is found out once, membership in a role is enough."""
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -105,7 +106,7 @@ async def test_c34_a_right_that_is_taken_away_is_found_out_once_and_stops_everyt
         (one, "signalled", "between_statements"),
         (two, "not_permitted", None),
     ]
-    assert history(tmp_path)[1]["detail"].startswith("permission denied")
+    assert re.match("permission denied|must be a member", history(tmp_path)[1]["detail"]), "the words differ by version"
 
 
 async def test_a_refusal_of_one_does_not_hide_or_spare_the_next_of_the_same_look(
