@@ -29,6 +29,8 @@ Row = tuple[object, ...]
 Parameters = Sequence[object] | Mapping[str, object]
 Connection = psycopg.AsyncConnection[Row]
 
+ATTEMPTS = 5
+
 _TEXT_TYPES = ("text", "name")
 
 
@@ -90,12 +92,14 @@ async def open_session(connect: Connect, *, timeout: float, idle_limit: float) -
             connection.adapters.register_loader(name, loader)
     connection.prepare_threshold = None
     try:
-        [(pid, role, address, port)] = await _bounded(connection, _execute(connection, "whoami", ()), timeout=timeout)
-        behind_pooler = pid != connection.info.backend_pid
+        [(greeted,)] = await _insist(connection, "pid", (), timeout=timeout)
+        behind_pooler = greeted != connection.info.backend_pid
         if not behind_pooler:
             connection.prepare_threshold = 0
-            settle = _execute(connection, "settle", _settings(timeout=timeout, idle_limit=idle_limit))
-            await _bounded(connection, settle, timeout=timeout)
+            own, idle = _limits(timeout=timeout, idle_limit=idle_limit)
+            await _insist(connection, "patience", (own,), timeout=timeout)
+            await _bounded(connection, _execute(connection, "settle", (idle, idle)), timeout=timeout)
+        [(pid, role, address, port)] = await _bounded(connection, _execute(connection, "whoami", ()), timeout=timeout)
     except BaseException:
         _drop(connection)
         raise
@@ -104,10 +108,20 @@ async def open_session(connect: Connect, *, timeout: float, idle_limit: float) -
     return Session(connection, timeout, own_role or 0, own_pid, behind_pooler, own_end)
 
 
-def _settings(*, timeout: float, idle_limit: float) -> tuple[str, str, str]:
+def _limits(*, timeout: float, idle_limit: float) -> tuple[str, str]:
     # The server gives up a little before we do, so that an ordinary timeout keeps the session.
-    idle = f"{int(idle_limit * 1000)}"
-    return f"{max(1, int(timeout * 900))}", idle, idle
+    return f"{max(1, int(timeout * 900))}", f"{int(idle_limit * 1000)}"
+
+
+async def _insist(connection: Connection, name: str, parameters: Parameters, *, timeout: float) -> list[Row]:
+    """A tiny statement, again where our role's own statement_timeout, not ours yet, has cancelled it."""
+    for _ in range(ATTEMPTS):
+        try:
+            return await _bounded(connection, _execute(connection, name, parameters), timeout=timeout)
+        except ReadError:
+            if connection.closed:
+                raise
+    return await _bounded(connection, _execute(connection, name, parameters), timeout=timeout)
 
 
 async def _execute(connection: Connection, name: str, parameters: Parameters, *, comment: str = "") -> list[Row]:

@@ -2,7 +2,6 @@
 -- with a schema that anybody can write to. JIT never pays for statements of a millisecond. A backend that waits to send
 -- us its answer is not idle: where our host has vanished meanwhile, tcp_user_timeout ends it, and our hold on the lease.
 SELECT pg_catalog.set_config('search_path', 'pg_catalog', false),
-       pg_catalog.set_config('statement_timeout', %s, false),
        pg_catalog.set_config('lock_timeout', '200', false),
        pg_catalog.set_config('idle_session_timeout', %s, false),
        pg_catalog.set_config('jit', 'off', false),

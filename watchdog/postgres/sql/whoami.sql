@@ -1,4 +1,3 @@
--- Which server process answers, as which login role, and our own end as the server sees it. Behind a pooler the process
--- is not the one that announced itself when the connection was opened.
+-- The server process that answers, its login role, and our own end as the server sees it.
 SELECT a.pid, a.usesysid::pg_catalog.int8, pg_catalog.host(a.client_addr), a.client_port
 FROM pg_catalog.pg_stat_get_activity(pg_catalog.pg_backend_pid()) AS a
