@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 import random
 import re
 import subprocess

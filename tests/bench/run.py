@@ -6,13 +6,9 @@ With names of benchmarks it runs those only, and prints; `--short` runs the smal
 import asyncio
 import sys
 import time
-import traceback
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from bench import overshoot
-from bench.machine import allow_many_files, description
 from bench.report import Section, page
 from watchdog.demo.guardian import Guardian
 

@@ -196,7 +196,8 @@ def _configuration(dsn: str) -> str:
     budgets = {
         "grace": f"{int(GRACE * 1000)}ms",
         "roles": {
-            **{role: f"{limit:g}s" for role, limit in BUDGETS.items()},
+            # What is compared here is what time alone knows: sockets would tell the deaths of clients long before.
+            **{role: {"budget": f"{limit:g}s", "detached": True} for role, limit in BUDGETS.items()},
             "noise": {"budget": "8s", "holding": "1min"},
         },
         "jobs": [{"pattern": "scan:{job}:{window}", "copies": 1, "retry_gap": f"{COPIES_GAP:g}s"}],
