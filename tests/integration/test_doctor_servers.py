@@ -204,3 +204,28 @@ async def test_the_metrics_tell_inversions_and_the_servers_own_counters(server: 
     assert isinstance(own, float)
     assert 0 < exported['pgwatchdog_active_seconds_total{datname="postgres",server="main"}'] <= own / 1000
     assert exported['pgwatchdog_sessions_abandoned_total{datname="postgres",server="main"}'] >= 0
+
+
+def fill(server: TestServer, taken: list[Client]) -> None:
+    """Take every connection that an ordinary role can have, until one is refused."""
+    while True:
+        taken.append(psycopg.connect(server.dsn("web_app"), autocommit=True))
+
+
+def test_the_granted_role_gets_in_when_all_ordinary_connections_are_taken(guardian: Guardian) -> None:
+    """From 16 on; before that the session that was opened before trouble is all there is."""
+    settings = {"max_connections": "12", "superuser_reserved_connections": "2", "reserved_connections": "3"}
+    server = make_server(guardian=guardian, settings=settings)
+    server.run("DROP ROLE pgwatchdog")
+    piped(server, command("grants", "--server-version", str(server.major)).stdout)
+    dsn = server.embedded.dsn(role="pgwatchdog") + " password='change me'"
+    taken: list[Client] = []
+    try:
+        with pytest.raises(psycopg.OperationalError, match="reserved"):
+            fill(server, taken)
+        done = command("report", dsn, "--budget", "15min")
+        assert (done.returncode, "Nothing found." in done.stdout) == (0, True), done.stdout
+    finally:
+        for each in taken:
+            each.close()
+        server.embedded.stop()
