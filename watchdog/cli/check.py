@@ -7,7 +7,6 @@ import typer
 
 from watchdog.cli import wiring
 from watchdog.cli.options import Config
-from watchdog.ledger.store import shown
 from watchdog.settings.durations import format_duration
 from watchdog.settings.load import json_schema
 from watchdog.settings.tree import Settings
@@ -32,7 +31,7 @@ def check(config: Config = None) -> None:
 def _acting(settings: Settings) -> list[str]:
     """What may be done, and to whom."""
     rules = ", ".join(f"{rule.name} ({rule.action})" for rule in settings.policy.rules)
-    ledger = "none: nothing can be signalled" if settings.ledger_url is None else shown(settings.ledger_url)
+    ledger = "none: nothing can be signalled" if settings.ledger_url is None else wiring.shown_url(settings.ledger_url)
     armed = ", ".join(settings.armed)
     mode = f"ARMED: {armed}" if armed else "mode: dry run, nothing is signalled"
     return [f"rules: {rules}", f"ledger: {ledger}", mode]

@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import importlib
 import os
 import sys
 import traceback
@@ -9,23 +10,28 @@ from typing import Annotated
 
 import typer
 
-from watchdog.cli.cancel import cancel
-from watchdog.cli.chain import chain
-from watchdog.cli.check import check, schema
-from watchdog.cli.demo import demo
-from watchdog.cli.doctor import doctor
 from watchdog.cli.exits import Exit
-from watchdog.cli.explain import explain
-from watchdog.cli.grants import grants
-from watchdog.cli.history import history
-from watchdog.cli.report import report
-from watchdog.cli.run import run
 from watchdog.errors import UsageError, WatchdogError
 from watchdog.web.own import own_version
 
+COMMANDS = {
+    "run": "run",
+    "report": "report",
+    "explain": "explain",
+    "cancel": "cancel",
+    "history": "history",
+    "doctor": "doctor",
+    "chain": "chain",
+    "grants": "grants",
+    "check": "check",
+    "schema": "check",
+    "demo": "demo",
+}
+"""Each command with the module that it is in: only the one that is asked for is imported, because some take seconds."""
 
-def make_app() -> typer.Typer:
-    """The command line, made anew at each call: nothing happens at import."""
+
+def make_app(*, only: str | None = None) -> typer.Typer:
+    """The command line, made anew at each call: nothing happens at import. `only`: with that command alone."""
     app = typer.Typer(
         name="pgwatchdog",
         add_completion=False,
@@ -34,8 +40,9 @@ def make_app() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     )
     app.callback()(_root)
-    for command in (run, report, explain, cancel, history, doctor, chain, grants, check, schema, demo):
-        app.command()(command)
+    for name in COMMANDS if only is None else (only,):
+        module = importlib.import_module(f"watchdog.cli.{COMMANDS[name]}")
+        app.command(name)(getattr(module, name))
     return app
 
 
@@ -46,7 +53,8 @@ def main() -> None:
 
 def _run(arguments: list[str]) -> int:
     try:
-        result = make_app()(arguments, standalone_mode=False, prog_name="pgwatchdog")
+        only = arguments[0] if arguments and arguments[0] in COMMANDS else None
+        result = make_app(only=only)(arguments, standalone_mode=False, prog_name="pgwatchdog")
     except typer.Exit as error:
         return error.exit_code
     except (KeyboardInterrupt, typer.Abort):

@@ -1,37 +1,35 @@
-"""The composition root: from settings to object graphs. The only module that sees every room."""
+"""The composition root: from settings to object graphs. It alone sees every room, with `assembly` for the daemon.
+
+What only some commands need is imported where they need it: a report should not wait for a web server.
+"""
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from watchdog.cli.daemon import Daemon
 from watchdog.core.budgets import DEFAULT_GRACE, BudgetBook
 from watchdog.core.judge import Bench
 from watchdog.core.protected import PROVIDER_ROLES
 from watchdog.core.verdicts import Action
 from watchdog.errors import UsageError
-from watchdog.ledger.store import Store, check_url
-from watchdog.ledger.writer import Writer
 from watchdog.postgres.dsn import check_dsn, target_of
 from watchdog.postgres.password import Password
 from watchdog.postgres.source import PostgresSource
-from watchdog.runtime.actor import Actor, Onlooker
+from watchdog.runtime.actor import Onlooker
 from watchdog.runtime.arming import Arming
-from watchdog.runtime.board import Board
 from watchdog.runtime.cycle import Cycle
-from watchdog.runtime.fleet import Fleet
-from watchdog.runtime.journal import Journal
 from watchdog.runtime.ports import Sink
 from watchdog.runtime.timetable import interval_in_force
-from watchdog.runtime.watch import Watch
 from watchdog.settings import load, schema
 from watchdog.settings.tree import ClusterSettings, LabelSettings, Settings
 from watchdog.sockets.kernel import KernelSockets
-from watchdog.web.exposition import Exposition
-from watchdog.web.labels import Bound, Bounds
-from watchdog.web.own import OwnState
+
+if TYPE_CHECKING:
+    from watchdog.cli.daemon import Daemon
+    from watchdog.ledger.writer import Writer
 
 COMMAND_LINE = "command line"
 """The source of settings that come from no configuration: then nothing is said about arming."""
@@ -48,8 +46,21 @@ def load_settings(config: Path | None, *, env: Mapping[str, str]) -> Settings:
 
     """
     if config is None:
-        return load.load_environment(env, check_dsn=check_dsn, check_url=check_url)
-    return load.load_file(config, env=env, check_dsn=check_dsn, check_url=check_url)
+        return load.load_environment(env, check_dsn=check_dsn, check_url=_check_url)
+    return load.load_file(config, env=env, check_dsn=check_dsn, check_url=_check_url)
+
+
+def _check_url(url: str) -> str | None:
+    from watchdog.ledger.store import check_url  # noqa: PLC0415  # half a second for whoever has no ledger
+
+    return check_url(url)
+
+
+def shown_url(url: str) -> str:
+    """A ledger's URL without its password."""
+    from watchdog.ledger.store import shown  # noqa: PLC0415  # as above
+
+    return shown(url)
 
 
 def settings_for(
@@ -93,7 +104,7 @@ def cycles(settings: Settings, *, pause: timedelta = timedelta(0)) -> list[Cycle
     return [_looking(cluster, settings=settings, arming=arming, pause=pause) for cluster in settings.clusters]
 
 
-def by_hand(settings: Settings, server: str) -> tuple[Cycle, Writer]:
+def by_hand(settings: Settings, server: str) -> "tuple[Cycle, Writer]":
     """A cycle over one cluster, and the ledger, for an act that a person asks for.
 
     Raises:
@@ -102,6 +113,9 @@ def by_hand(settings: Settings, server: str) -> tuple[Cycle, Writer]:
     """
     if settings.ledger_url is None:
         raise UsageError(f"{settings.source}: ledger.url is not set, and there is no act that is not on record")
+    from watchdog.ledger.store import Store  # noqa: PLC0415  # as above
+    from watchdog.ledger.writer import Writer  # noqa: PLC0415  # as above
+
     ledger = Writer(Store(settings.ledger_url), settings.timeout.total_seconds())
     return looking(settings, server), ledger
 
@@ -137,73 +151,24 @@ def daemon(
     sinks: Iterable[Sink] = (),
     dry_run: bool = False,
     say: Callable[[str], None] = lambda _: None,
-) -> Daemon:
+) -> "Daemon":
     """The daemon over all clusters of `settings`.
 
     `sinks` are told of every look as well; `say` gets one line of JSON for each act; `dry_run` is the command line's.
     """
-    own = OwnState(len(settings.clusters))
-    exposition = Exposition(settings.book, settings.policy.rules, _bounds(settings.labels), own.values)
-    board = Board([Journal(say), exposition, *sinks])
-    arming = arming_of(settings, dry_run=dry_run)
-    ledgers = _Ledgers()
-    sockets = KernelSockets()
+    from watchdog.cli import assembly  # noqa: PLC0415  # the web server's libraries: half a second that others save
 
-    def watches(current: Settings) -> list[Watch]:
-        ledger = ledgers.of(current)
-        return [
-            _watch(
-                _acting(cluster, settings=current, arming=arming, ledger=ledger, sockets=sockets),
-                settings=current,
-                board=board,
-            )
-            for cluster in current.clusters
-        ]
-
-    def settle(current: Settings) -> None:
-        arming.adopt(arming_of(current, dry_run=dry_run))
-        servers = [cluster.name for cluster in current.clusters]
-        board.list_servers(servers)
-        exposition.settle(current.book, rules=current.policy.rules, bounds=_bounds(current.labels), servers=servers)
-
-    return Daemon(settings, settle, watches, board, Fleet(), exposition, own, reload, arming, ledgers.prune)
-
-
-@dataclass(slots=True)
-class _Ledgers:
-    """The one ledger of a daemon: kept over a reload as long as its URL stays."""
-
-    writer: Writer | None = None
-    keep: timedelta = timedelta(0)
-
-    def of(self, settings: Settings) -> Writer | None:
-        self.keep = settings.ledger_keep
-        if settings.ledger_url is None:
-            self.writer = None
-        elif self.writer is None or self.writer.store.url != settings.ledger_url:
-            self.writer = Writer(Store(settings.ledger_url), settings.timeout.total_seconds())
-        return self.writer
-
-    async def prune(self) -> None:
-        if self.writer is not None:
-            await self.writer.prune(datetime.now(UTC) - self.keep)
-
-
-def _acting(
-    cluster: ClusterSettings, *, settings: Settings, arming: Arming, ledger: Writer | None, sockets: KernelSockets
-) -> Cycle:
-    source, bench = _source(cluster, settings=settings, pause=timedelta(0))
-    actor = Actor(cluster.name, source, arming, settings.policy, cluster.enforces, ledger)
-    return Cycle(cluster.name, source, bench, actor, settings.policy, sockets)
+    return assembly.daemon(settings, reload=reload, sinks=sinks, dry_run=dry_run, say=say)
 
 
 def _looking(cluster: ClusterSettings, *, settings: Settings, arming: Arming, pause: timedelta) -> Cycle:
-    source, bench = _source(cluster, settings=settings, pause=pause)
+    source, bench = source_of(cluster, settings=settings, pause=pause)
     onlooker = Onlooker(source, arming, cluster.enforces, has_ledger=settings.ledger_url is not None)
     return Cycle(cluster.name, source, bench, onlooker, settings.policy, KernelSockets())
 
 
-def _source(cluster: ClusterSettings, *, settings: Settings, pause: timedelta) -> tuple[PostgresSource, Bench]:
+def source_of(cluster: ClusterSettings, *, settings: Settings, pause: timedelta) -> tuple[PostgresSource, Bench]:
+    """A cluster to read, and what it is judged by."""
     interval = interval_in_force(settings.interval, book=settings.book)
     silence = max(interval, pause)
     source = PostgresSource(
@@ -215,24 +180,6 @@ def _source(cluster: ClusterSettings, *, settings: Settings, pause: timedelta) -
         lease_database=cluster.lease_database,
     )
     return source, Bench(settings.book, interval, cluster.pooled_roles, cluster.pooled_networks)
-
-
-def _watch(cycle: Cycle, *, settings: Settings, board: Board) -> Watch:
-    return Watch(
-        cycle,
-        board,
-        interval=cycle.bench.interval.total_seconds(),
-        census_interval=settings.census_interval.total_seconds(),
-        deadline=settings.timeout.total_seconds(),
-    )
-
-
-def _bounds(labels: LabelSettings) -> Bounds:
-    return Bounds(
-        roles=Bound(labels.roles, labels.max_roles),
-        jobs=Bound(labels.jobs, labels.max_jobs),
-        databases=Bound(labels.databases, labels.max_databases),
-    )
 
 
 def _fresh_name(dsn: str, taken: Iterable[ClusterSettings]) -> str:

@@ -1,0 +1,108 @@
+"""Putting the daemon together: every cluster's watch, the ledger, the board and what listens to it."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from watchdog.cli.daemon import Daemon
+from watchdog.cli.wiring import arming_of, source_of
+from watchdog.ledger.store import Store
+from watchdog.ledger.writer import Writer
+from watchdog.runtime.actor import Actor
+from watchdog.runtime.arming import Arming
+from watchdog.runtime.board import Board
+from watchdog.runtime.cycle import Cycle
+from watchdog.runtime.fleet import Fleet
+from watchdog.runtime.journal import Journal
+from watchdog.runtime.ports import Sink
+from watchdog.runtime.watch import Watch
+from watchdog.settings.tree import ClusterSettings, LabelSettings, Settings
+from watchdog.sockets.kernel import KernelSockets
+from watchdog.web.exposition import Exposition
+from watchdog.web.labels import Bound, Bounds
+from watchdog.web.own import OwnState
+
+
+def daemon(
+    settings: Settings,
+    *,
+    reload: Callable[[], Settings] | None,
+    sinks: Iterable[Sink] = (),
+    dry_run: bool = False,
+    say: Callable[[str], None] = lambda _: None,
+) -> Daemon:
+    """The daemon over all clusters of `settings`.
+
+    `sinks` are told of every look as well; `say` gets one line of JSON for each act; `dry_run` is the command line's.
+    """
+    own = OwnState(len(settings.clusters))
+    exposition = Exposition(settings.book, settings.policy.rules, _bounds(settings.labels), own.values)
+    board = Board([Journal(say), exposition, *sinks])
+    arming = arming_of(settings, dry_run=dry_run)
+    ledgers = _Ledgers()
+    sockets = KernelSockets()
+
+    def watches(current: Settings) -> list[Watch]:
+        ledger = ledgers.of(current)
+        return [
+            _watch(
+                _acting(cluster, settings=current, arming=arming, ledger=ledger, sockets=sockets),
+                settings=current,
+                board=board,
+            )
+            for cluster in current.clusters
+        ]
+
+    def settle(current: Settings) -> None:
+        arming.adopt(arming_of(current, dry_run=dry_run))
+        servers = [cluster.name for cluster in current.clusters]
+        board.list_servers(servers)
+        exposition.settle(current.book, rules=current.policy.rules, bounds=_bounds(current.labels), servers=servers)
+
+    return Daemon(settings, settle, watches, board, Fleet(), exposition, own, reload, arming, ledgers.prune)
+
+
+@dataclass(slots=True)
+class _Ledgers:
+    """The one ledger of a daemon: kept over a reload as long as its URL stays."""
+
+    writer: Writer | None = None
+    keep: timedelta = timedelta(0)
+
+    def of(self, settings: Settings) -> Writer | None:
+        self.keep = settings.ledger_keep
+        if settings.ledger_url is None:
+            self.writer = None
+        elif self.writer is None or self.writer.store.url != settings.ledger_url:
+            self.writer = Writer(Store(settings.ledger_url), settings.timeout.total_seconds())
+        return self.writer
+
+    async def prune(self) -> None:
+        if self.writer is not None:
+            await self.writer.prune(datetime.now(UTC) - self.keep)
+
+
+def _acting(
+    cluster: ClusterSettings, *, settings: Settings, arming: Arming, ledger: Writer | None, sockets: KernelSockets
+) -> Cycle:
+    source, bench = source_of(cluster, settings=settings, pause=timedelta(0))
+    actor = Actor(cluster.name, source, arming, settings.policy, cluster.enforces, ledger)
+    return Cycle(cluster.name, source, bench, actor, settings.policy, sockets)
+
+
+def _watch(cycle: Cycle, *, settings: Settings, board: Board) -> Watch:
+    return Watch(
+        cycle,
+        board,
+        interval=cycle.bench.interval.total_seconds(),
+        census_interval=settings.census_interval.total_seconds(),
+        deadline=settings.timeout.total_seconds(),
+    )
+
+
+def _bounds(labels: LabelSettings) -> Bounds:
+    return Bounds(
+        roles=Bound(labels.roles, labels.max_roles),
+        jobs=Bound(labels.jobs, labels.max_jobs),
+        databases=Bound(labels.databases, labels.max_databases),
+    )
