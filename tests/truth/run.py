@@ -26,7 +26,7 @@ transactions of short calls, a procedure that commits inside, parallel plans, a 
 Findings are compared with what the callers wrote down, not with the budget. Waits are drawn at or below the budget; the
 callers whose budget is wrong, because they wait longer, are reported apart. `over_budget` can know of a run that is
 still there a moment after budget and grace; `superseded` of one whose retry stood beside it for two looks. Sockets
-are left out of it (`detached`): they tell the death of a client at once, and what time alone knows is the harder question.
+are left out of it (`detached`): they tell the death of a client at once, and what time alone knows is the harder part.
 
 """
 
