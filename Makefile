@@ -10,7 +10,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help demo test test-matrix matrix-binaries truth faults lint format golden docs pins build clean
+.PHONY: help demo test test-matrix matrix-binaries truth bench faults lint format golden docs pins build clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -33,6 +33,9 @@ matrix-binaries: $(STAMP) ## Fetch the servers of the matrix into .cache, once
 
 truth: $(STAMP) ## Compare what is found with what labelled callers know; some minutes, writes docs/truth.md
 	@PYTHONPATH=tests $(BIN)/python -m truth.run
+
+bench: $(STAMP) ## Measure the promises beside their alternatives; a quarter of an hour, writes docs/benchmarks.md
+	@PYTHONPATH=tests $(BIN)/python -m bench.run $(ARGS)
 
 faults: $(STAMP) ## Kill the daemon at 200 moments, aim 6,000 cancels at sessions that move on; some minutes
 	@PGWATCHDOG_TEST_KILLS=200 PGWATCHDOG_TEST_CANCELS=5000 \
