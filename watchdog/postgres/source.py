@@ -29,6 +29,9 @@ from watchdog.postgres.session import Connection, Session, open_session
 FULL_READ_FROM = 70
 """Running rows from which one pass over all slots is cheaper than one pass each (measured on 18)."""
 
+SPARSE_READ_FROM = 400
+"""Client connections below which one pass over all slots costs less than finding the few by id (measured on 18)."""
+
 LEASE_DATABASE = "postgres"
 """Where the lease lives unless the configuration says otherwise: an advisory lock is one database's own."""
 
@@ -115,7 +118,8 @@ class PostgresSource:
         if census is None:
             census = await self.census()
         begun = time.monotonic()
-        parameters = {"sparse": self._rows < FULL_READ_FROM, "own_role": session.own_role}
+        sparse = self._rows < FULL_READ_FROM and census.connections_used >= SPARSE_READ_FROM
+        parameters = {"sparse": sparse, "own_role": session.own_role}
         rows = await session.rows("activity", parameters)
         took = timedelta(seconds=time.monotonic() - begun)
         self._rows = len(rows)

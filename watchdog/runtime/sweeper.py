@@ -23,6 +23,13 @@ class Sweeper:
     _gone: frozenset[StatementRun] = frozenset()
     _asked_with: End | None = field(default=None)
 
+    @property
+    def watches(self) -> bool:
+        """True where a known run's client could be seen to go."""
+        if self.sockets is None or self._is_out_of_sight:
+            return False
+        return any(each.client is not None and statement_run(each) not in self._gone for each in self._known)
+
     def sweep(self) -> bool:
         """Look at the sockets of the runs of the last poll; True where one is seen closed that was not before."""
         own, port = self.source.ends

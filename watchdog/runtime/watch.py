@@ -88,8 +88,11 @@ class Watch:
     async def _wait(self, appointment: Appointment) -> bool:
         """Wait for the appointment, or until a known run's client is seen to be gone: then True."""
         while (left := appointment.at - time.monotonic()) > 0:
-            await asyncio.sleep(min(left, SWEEP))
-            if left > SWEEP and self.cycle.sweeper.sweep():
+            if left <= SWEEP or not self.cycle.sweeper.watches:
+                await asyncio.sleep(left)  # most of many clusters have nothing to sweep, and need not be woken for it
+                return False
+            await asyncio.sleep(SWEEP)
+            if self.cycle.sweeper.sweep():
                 return True
         return False
 
