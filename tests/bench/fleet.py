@@ -147,7 +147,7 @@ def _configuration(size: Size, servers: list[TestServer]) -> str:
         {"name": f"cluster-{number:04}", "dsn": servers[number % len(servers)].dsn(), "lease_database": "elsewhere"}
         for number in range(size.clusters)
     ]
-    poll = {"interval": f"{size.interval:g}s"}
+    poll = {"interval": f"{size.interval:g}s", "timeout": "10s"}  # a crowd that comes up at once is slow on two cores
     return json.dumps({"poll": poll, "clusters": clusters, "budgets": {"roles": ROLES}})
 
 

@@ -109,7 +109,6 @@ async def measure(size: Size, *, guardian: Guardian) -> PollCost:
     try:
         with crowd_on(server) as crowd, _exporter(server, guardian) as scrape, source_on(server) as source:
             async with await Connection.connect(server.dsn(), autocommit=True, prepare_threshold=0) as view:
-                await source.census()
                 contest = Contest(size, server, source, view, scrape)
                 for connections in size.connections:
                     for count in (each for each in size.running if each <= connections):
@@ -133,7 +132,8 @@ class Contest:
     scrape: Callable[[], None] | None
 
     async def settle(self, *, running: int) -> None:
-        """Poll until the last poll saw what the next one will see."""
+        """Take the census that a minute would bring, and poll until the last poll saw what the next one will see."""
+        await self.source.census()
         before = -1
         async with asyncio.timeout(PATIENCE):
             while before != running:
