@@ -213,7 +213,7 @@ async def _scrapes(address: str, size: Size) -> list[Scrape]:
 def _scrape(url: str) -> Scrape:
     request = urllib.request.Request(url, headers={"Accept-Encoding": "gzip"})
     begun = time.monotonic()
-    with urllib.request.urlopen(request, timeout=30) as response:
+    with urllib.request.urlopen(request, timeout=60) as response:
         body = response.read()
         took = time.monotonic() - begun
         compressed = response.headers.get("Content-Encoding") == "gzip"
