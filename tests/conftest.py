@@ -9,7 +9,8 @@ from typing import NoReturn
 
 import psycopg
 import pytest
-from support.servers import Client, Connect, TestServer, make_server
+from support.matrix import VERSIONS, binaries_of
+from support.servers import Client, Connect, MakeRole, TestServer, make_server
 
 from watchdog.demo.guardian import Guardian
 from watchdog.logs import Format, Level, configure_logs
@@ -60,11 +61,43 @@ def server(shared_server: TestServer) -> Iterator[TestServer]:
 
 
 @pytest.fixture
+def make_role(server: TestServer) -> Iterator[MakeRole]:
+    """Make roles that are gone after the test; `grants` are roles that each gets."""
+    made: list[str] = []
+
+    def make(name: str, options: str = "", *, grants: str = "") -> str:
+        server.run(f"CREATE ROLE {name} LOGIN {options} PASSWORD '{server.embedded.password}'")
+        if grants:
+            server.run(f"GRANT {grants} TO {name}")
+        made.append(name)
+        return name
+
+    yield make
+    server.end_sessions()
+    for name in reversed(made):
+        server.run(f"DROP ROLE {name}")
+
+
+@pytest.fixture
 def own_server(guardian: Guardian) -> Iterator[TestServer]:
     """A server that the test may stop, restart and break."""
     server = make_server(guardian=guardian)
     yield server
     server.embedded.stop()
+
+
+@pytest.fixture(params=sorted(VERSIONS))
+def versioned(
+    request: pytest.FixtureRequest, guardian: Guardian, missing: Callable[[str], NoReturn]
+) -> Iterator[TestServer]:
+    """A server of each supported version."""
+    major: int = request.param
+    if not binaries_of(major).exists():
+        missing(f"PostgreSQL {major} is not there: make matrix-binaries")
+    server = make_server(guardian=guardian, major=major)
+    yield server
+    server.embedded.stop()
+    shutil.rmtree(server.embedded.directory)  # ten of them at once would take the guardian long
 
 
 @pytest.fixture

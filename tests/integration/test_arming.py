@@ -3,7 +3,8 @@
 from pathlib import Path
 
 import pytest
-from support.replicas import exported_of, orphan, over_budget
+from support.gates import CANCELED
+from support.replicas import STEP, exported_of, orphan, over_budget
 from support.servers import Connect, TestServer
 from support.watching import actor_on, answer, history, look_until, verdict_of
 
@@ -12,10 +13,6 @@ from watchdog.core.standing import Obstacle
 from watchdog.core.verdicts import Withheld
 from watchdog.postgres.source import PostgresSource
 from watchdog.runtime.arming import Arming
-
-CANCELED = "57014"
-STEP = 0.2
-"""The interval of these actors, in seconds: they warm up for two of them."""
 
 Answer = tuple[Result, Withheld | None, str]
 

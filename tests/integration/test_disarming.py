@@ -8,7 +8,8 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from support.replicas import INTERVAL, Exported, armed, exported_of, orphan, over_budget, replicas
+from support.gates import CANCELED
+from support.replicas import INTERVAL, STEP, Exported, armed, exported_of, orphan, over_budget, replicas
 from support.servers import Connect, TestServer, until
 from support.watching import actor_on, answer, history, look_until, verdict_of
 
@@ -19,10 +20,6 @@ from watchdog.core.verdicts import Withheld
 from watchdog.demo.guardian import Guardian
 from watchdog.postgres.source import PostgresSource
 from watchdog.runtime.arming import Arming
-
-CANCELED = "57014"
-STEP = 0.2
-"""The interval of these actors, in seconds: they warm up for two of them."""
 
 Answer = tuple[Result, Withheld | None, str]
 

@@ -3,32 +3,19 @@
 import asyncio
 import json
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import psycopg
 import pytest
-from support.matrix import VERSIONS, binaries_of
 from support.processes import command, get, samples
 from support.servers import Client, TestServer, make_server, start
 from support.watching import Recorder, answer, daemon_on
 
 from watchdog.core.stored import UNITS, parse_span
 from watchdog.demo.guardian import Guardian
-
-
-@pytest.fixture(params=sorted(VERSIONS))
-def versioned(
-    request: pytest.FixtureRequest, guardian: Guardian, missing: Callable[[str], NoReturn]
-) -> Iterator[TestServer]:
-    major: int = request.param
-    if not binaries_of(major).exists():
-        missing(f"PostgreSQL {major} is not there: make matrix-binaries")
-    server = make_server(guardian=guardian, major=major)
-    yield server
-    server.embedded.stop()
 
 
 def configuration(folder: Path, server: TestServer, *, role: str = "pgwatchdog") -> Path:

@@ -45,6 +45,12 @@ class Guard:
         sql = f"SELECT count(*) FROM pg_stat_activity WHERE pid = %s AND {condition}"
         until(lambda: self.server.value(sql, self.pid), what=condition)
 
+    def goes_on(self, _: Aim) -> None:
+        """The victim's statement ends, and its next one begins."""
+        self.gates.open()
+        assert answer(self.victim) is None
+        start(self.victim, f"SELECT {WAIT_AGAIN}", self.server)
+
     async def refuses(
         self,
         happens: Callable[[Aim], Aim | None],
@@ -167,13 +173,7 @@ async def test_a_session_that_begins_to_wait_for_a_standby_is_spared_also_where_
 async def test_c30_the_innocent_statement_that_follows_is_spared(guard: Guard) -> None:
     """Rule: a run is identified by its starts too, and they are compared in the statement that signals."""
     start(guard.victim, f"SELECT {WAIT}", guard.server)
-
-    def another_statement(_: Aim) -> None:
-        guard.gates.open()
-        assert answer(guard.victim) is None
-        start(guard.victim, f"SELECT {WAIT_AGAIN}", guard.server)
-
-    await guard.refuses(another_statement, Result.MOVED_ON)
+    await guard.refuses(guard.goes_on, Result.MOVED_ON)
     guard.gates.open(2)
     assert answer(guard.victim) is None
 
@@ -182,13 +182,7 @@ async def test_c30_the_next_statement_of_the_same_transaction_is_spared(guard: G
     """Rule: the transaction is the same, the statement is another."""
     guard.victim.execute("BEGIN")
     start(guard.victim, f"SELECT {WAIT}", guard.server)
-
-    def another_statement(_: Aim) -> None:
-        guard.gates.open()
-        assert answer(guard.victim) is None
-        start(guard.victim, f"SELECT {WAIT_AGAIN}", guard.server)
-
-    await guard.refuses(another_statement, Result.MOVED_ON)
+    await guard.refuses(guard.goes_on, Result.MOVED_ON)
     guard.gates.open(2)
     assert answer(guard.victim) is None
 

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from support.gates import CANCELED
 from support.pooling import pgbouncer, pooled_dsn
 from support.processes import command
-from support.replicas import Held, armed, exported_of, holders, orphan, over_budget
+from support.replicas import STEP, Held, armed, exported_of, folder, holders, orphan, over_budget
 from support.servers import Connect, TestServer
 from support.watching import actor_on, answer, history, look_until, verdict_of
 
@@ -24,16 +25,6 @@ from watchdog.postgres.password import Password
 from watchdog.postgres.source import PostgresSource
 from watchdog.runtime.actor import Actor
 from watchdog.runtime.arming import Arming
-
-CANCELED = "57014"
-STEP = 0.2
-"""The interval of these actors, in seconds: they warm up for two of them."""
-
-
-def folder(base: Path, name: str) -> Path:
-    made = base / name
-    made.mkdir()
-    return made
 
 
 def warm(look: Look) -> bool:

@@ -17,6 +17,7 @@ from typing import NoReturn
 
 import pytest
 from structlog.testing import capture_logs
+from support.gates import CANCELED
 from support.processes import get, samples
 from support.proxy import proxy_to
 from support.replicas import (
@@ -43,7 +44,6 @@ from watchdog.demo.guardian import Guardian
 from watchdog.postgres.password import Password
 from watchdog.postgres.source import PostgresSource
 
-CANCELED = "57014"
 IDLE_SESSION_TIMEOUT = "terminating connection due to idle-session timeout"
 
 

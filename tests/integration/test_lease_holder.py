@@ -6,15 +6,13 @@ from pathlib import Path
 
 import pytest
 from support.processes import command
-from support.replicas import Exported, armed, exported_of, holders
+from support.replicas import STEP, Exported, armed, exported_of, holders
 from support.servers import Connect, TestServer
 from support.watching import actor_on
 
 from watchdog.core.standing import Obstacle
 from watchdog.postgres.password import Password
 from watchdog.postgres.source import PostgresSource
-
-STEP = 0.2
 
 
 def holders_in(exported: Exported) -> dict[str, float]:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from support.replicas import Held, exported_of, holders, orphan, over_budget
+from support.gates import CANCELED
+from support.replicas import STEP, Held, exported_of, folder, holders, orphan, over_budget
 from support.servers import Connect, TestServer, until
 from support.watching import actor_on, answer, history, look_until, verdict_of
 
@@ -19,16 +20,6 @@ from watchdog.ledger.store import Store
 from watchdog.postgres.password import Password
 from watchdog.postgres.source import PostgresSource
 from watchdog.runtime.actor import Actor
-
-CANCELED = "57014"
-STEP = 0.2
-"""The interval of these actors, in seconds: they warm up for two of them."""
-
-
-def folder(base: Path, name: str) -> Path:
-    made = base / name
-    made.mkdir()
-    return made
 
 
 async def test_what_was_decided_on_a_session_that_is_lost_before_the_act_is_not_done_on_the_next_one(

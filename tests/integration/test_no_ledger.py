@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import Connection
+from support.gates import CANCELED
 from support.ledgers import rows
 from support.processes import get, samples
 from support.servers import Connect, TestServer, start
@@ -21,8 +22,6 @@ from watchdog.core.look import Look
 from watchdog.core.standing import Obstacle
 from watchdog.core.verdicts import Withheld
 from watchdog.ledger.store import Store
-
-CANCELED = "57014"
 
 
 def config(server: TestServer, ledger: Path) -> str:

@@ -1,7 +1,7 @@
 """Sessions that are over their budget and are left alone, each for its own reason, while others beside them are not."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
@@ -10,30 +10,13 @@ import pytest
 from support.acting import FREE, cancel_rule, protecting
 from support.builders import bench, book
 from support.gates import CANCELED, WAIT, Gates, only_these_are_signalled
-from support.servers import Client, Connect, TestServer, start, until
+from support.servers import Client, Connect, MakeRole, TestServer, start, until
 from support.watching import actor_on, answer, found, history, look_until, orphaned, row_of, verdict_of
 
 from watchdog.core.policy import Policy
 from watchdog.core.verdicts import Hand, Withheld
 
-MakeRole = Callable[..., str]
 WRITERS_TOO = Policy((cancel_rule(writers=True),), FREE)
-
-
-@pytest.fixture
-def make_role(server: TestServer) -> Iterator[MakeRole]:
-    """Make roles that are gone after the test."""
-    made: list[str] = []
-
-    def make(name: str, options: str = "") -> str:
-        server.run(f"CREATE ROLE {name} LOGIN {options} PASSWORD '{server.embedded.password}'")
-        made.append(name)
-        return name
-
-    yield make
-    server.end_sessions()
-    for name in reversed(made):
-        server.run(f"DROP ROLE {name}")
 
 
 @pytest.fixture

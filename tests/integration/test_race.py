@@ -25,6 +25,7 @@ from support.watching import source_on
 from watchdog.core.activity import Clock
 from watchdog.core.acts import Aim, Result
 from watchdog.demo.guardian import Guardian
+from watchdog.postgres.cancel import guard_parameters
 from watchdog.postgres.sql import statement
 
 CONNECTIONS = 1000
@@ -147,7 +148,7 @@ async def innocent_hits(server: TestServer, *, cancels: int, by_view: bool) -> t
                 [aimed] = victim.aimed
                 before = len(victim.hits)
                 if by_view:
-                    await session.connection.execute(BY_VIEW, _parameters(aim))
+                    await session.connection.execute(BY_VIEW, guard_parameters(aim))
                 else:
                     await source.cancel(aim, act="race")
                 sent += 1
@@ -155,21 +156,6 @@ async def innocent_hits(server: TestServer, *, cancels: int, by_view: bool) -> t
                 await victim.until(aimed + 3)
                 innocent += any(hit != aimed for hit in victim.hits[before:])
     return sent, innocent
-
-
-def _parameters(aim: Aim) -> dict[str, object]:
-    return {
-        "pid": aim.pid,
-        "backend_start": aim.backend_start,
-        "role": aim.role_oid,
-        "application_name": aim.application_name,
-        "state": aim.state,
-        "statement": aim.statement,
-        "transaction": aim.transaction,
-        "writers": aim.writers,
-        "by_run": False,
-        "least_age": 0.0,
-    }
 
 
 @pytest.mark.slow

@@ -1,37 +1,16 @@
 """The right to cancel: lacking it is told beforehand, losing it is found out once, membership in a role is enough."""
 
 import re
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import pytest
 from support.acting import protecting
 from support.gates import CANCELED, WAIT, Gates, acts_of, only_these_are_signalled
-from support.servers import Connect, TestServer, start, until
+from support.servers import Connect, MakeRole, TestServer, start, until
 from support.watching import actor_on, answer, history, look_until, orphaned, verdict_of
 
 from watchdog.core.acts import Result
 from watchdog.core.standing import Obstacle
 from watchdog.core.verdicts import Withheld
-
-MakeRole = Callable[..., str]
-
-
-@pytest.fixture
-def make_role(server: TestServer) -> Iterator[MakeRole]:
-    """Make roles that are gone after the test; `grants` are roles that each gets."""
-    made: list[str] = []
-
-    def make(name: str, options: str = "", *, grants: str) -> str:
-        server.run(f"CREATE ROLE {name} LOGIN {options} PASSWORD '{server.embedded.password}'")
-        server.run(f"GRANT {grants} TO {name}")
-        made.append(name)
-        return name
-
-    yield make
-    server.end_sessions()
-    for name in reversed(made):
-        server.run(f"DROP ROLE {name}")
 
 
 async def test_c34_without_the_right_every_act_is_withheld_from_the_start(

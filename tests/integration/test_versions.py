@@ -1,33 +1,14 @@
 """The statements of looking and acting on every supported version; `make test-matrix` runs the whole suite."""
 
-import shutil
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NoReturn
 
 import psycopg
-import pytest
 from support.gates import CANCELED, acts_of, only_these_are_signalled
-from support.matrix import VERSIONS, binaries_of
-from support.servers import TestServer, make_server, start
+from support.servers import TestServer, start
 from support.watching import actor_on, answer, found, history, look_until, orphaned, watcher
 
 from watchdog.core.acts import Outcome, Result
 from watchdog.core.verdicts import Withheld
-from watchdog.demo.guardian import Guardian
-
-
-@pytest.fixture(params=sorted(VERSIONS))
-def versioned(
-    request: pytest.FixtureRequest, guardian: Guardian, missing: Callable[[str], NoReturn]
-) -> Iterator[TestServer]:
-    major: int = request.param
-    if not binaries_of(major).exists():
-        missing(f"PostgreSQL {major} is not there: make matrix-binaries")
-    server = make_server(guardian=guardian, major=major)
-    yield server
-    server.embedded.stop()
-    shutil.rmtree(server.embedded.directory)  # ten of them at once would take the guardian long
 
 
 async def test_poll_census_and_blocking_work_on_every_version(versioned: TestServer) -> None:

@@ -28,7 +28,7 @@ from sqlalchemy.engine import make_url
 from support.ledgers import rows
 from support.processes import environment
 from support.servers import PATIENCE, TestServer, until
-from watchdog.cli import wiring
+from watchdog.cli import assembly, wiring
 from watchdog.core.acts import Done
 from watchdog.demo.guardian import Guardian
 from watchdog.ledger.writer import Writer
@@ -329,7 +329,7 @@ def main(config: Path, point: str, count: int) -> None:
     suicide.around(PostgresSource, "cancel", "signal")
     suicide.around(Writer, "record", "outcome", matters=_has_answers)
     suicide.around(Writer, "recall", "recall")
-    daemon = wiring.daemon(wiring.load_settings(config, env={}), reload=None)
+    daemon = assembly.daemon(wiring.load_settings(config, env={}), reload=None)
 
     async def run() -> None:
         stop = asyncio.Event()

@@ -32,8 +32,18 @@ TIMEOUT = 1.0
 IDLE_LIMIT = IDLE_INTERVALS * INTERVAL + TIMEOUT
 """Seconds of silence after which the server ends the session of an armed daemon of ours."""
 
+STEP = 0.2
+"""The interval of an actor that lives in the test's own loop, in seconds: it warms up for two of them."""
+
 SLACK = 5
 """The promises are in intervals; on a busy machine so many times one is still kept."""
+
+
+def folder(base: Path, name: str) -> Path:
+    """A new folder: each replica has a ledger of its own."""
+    made = base / name
+    made.mkdir()
+    return made
 
 
 def armed(

@@ -20,6 +20,7 @@ PATIENCE = 30.0
 
 Client = psycopg.Connection[tuple[object, ...]]
 Connect = Callable[..., Client]
+MakeRole = Callable[..., str]
 """The type of the fixture `connect`."""
 
 ROLES = """

@@ -13,7 +13,7 @@ from psycopg.pq import DiagnosticField
 from support.acting import FREE, cancel_rule
 from support.builders import bench, book
 from support.servers import PATIENCE, Client, TestServer
-from watchdog.cli import wiring
+from watchdog.cli import assembly, wiring
 from watchdog.cli.daemon import Daemon
 from watchdog.core.activity import Backend, Snapshot
 from watchdog.core.cases import Case
@@ -62,7 +62,7 @@ async def daemon_on(folder: Path, config: str, *, sinks: tuple[Sink, ...] = ()) 
     file = folder / "pgwatchdog.yaml"
     file.write_text(config)
     settings = wiring.with_listen(wiring.load_settings(file, env={}), "127.0.0.1:0")
-    daemon = wiring.daemon(settings, reload=lambda: wiring.load_settings(file, env={}), sinks=sinks)
+    daemon = assembly.daemon(settings, reload=lambda: wiring.load_settings(file, env={}), sinks=sinks)
     stop, address = asyncio.Event(), asyncio.get_running_loop().create_future()
     task = asyncio.create_task(daemon.run(stop=stop, listening=address.set_result))
     try:

@@ -16,7 +16,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from watchdog.cli import wiring
+from watchdog.cli import assembly, wiring
 from watchdog.core.recall import Recorded
 from watchdog.demo.accounts import Works, record_words, round_words, rows
 from watchdog.demo.guardian import Guardian
@@ -115,7 +115,7 @@ class _Theatre:
     @asynccontextmanager
     async def _watched(self, configuration: Path, *sinks: Sink) -> AsyncIterator[None]:
         """A daemon is up and watches; at the end it is stopped."""
-        daemon = wiring.daemon(wiring.load_settings(configuration, env={}), reload=None, sinks=sinks)
+        daemon = assembly.daemon(wiring.load_settings(configuration, env={}), reload=None, sinks=sinks)
         stop, up = asyncio.Event(), asyncio.Event()
         watching = asyncio.create_task(daemon.run(stop=stop, listening=lambda address: self._listening(address, up)))
         try:

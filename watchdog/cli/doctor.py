@@ -1,7 +1,6 @@
 """`pgwatchdog doctor`: what on the servers makes orphans or hides them, and the SQL that closes the gaps."""
 
 import asyncio
-import io
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from watchdog.cli import wiring
 from watchdog.cli.exits import Exit
 from watchdog.cli.options import Config
 from watchdog.cli.targets import Budget, Dsns, chosen
+from watchdog.cli.text import cell, drawn
 from watchdog.core.offline.audit import audit, unread
 from watchdog.core.offline.checks import GRAVITY, Check, Status, worst
 from watchdog.core.offline.remedies import block
@@ -70,10 +70,7 @@ def doctor(
     """
     configure_logs(form=Format.LOGFMT, level=Level.ERROR)
     settings = chosen(dsns or [], config=config, budget=budget, grace=None)
-    cycles = [each for each in wiring.cycles(settings) if server in {None, each.server}]
-    if not cycles:
-        names = ", ".join(each.name for each in settings.clusters)
-        raise UsageError(f"no cluster is called {server!r}; configured are {names}")
+    cycles = wiring.cycles(settings) if server is None else [wiring.looking(settings, server)]
     if form is Output.SQL and len(cycles) > 1:
         raise UsageError("--format sql is for one cluster at a time: choose it with --server")
     examined = asyncio.run(_examine(cycles, settings))
@@ -137,20 +134,15 @@ def _record(examined: Examined) -> dict[str, object]:
 def _markdown(examined: Examined) -> str:
     lines = [f"## {examined.server}", "", "| status | check | scope | saw | what to do |", "|---|---|---|---|---|"]
     lines += [
-        f"| {each.status} | {each.name} | {_cell(each.scope)} | {_cell(each.saw)} | {_cell(each.hint)} |"
+        f"| {each.status} | {each.name} | {cell(each.scope)} | {cell(each.saw)} | {cell(each.hint)} |"
         for each in examined.checks
     ]
     sql = block(examined.checks, server=examined.server)
     return "\n".join([*lines, "", "```sql", sql.rstrip(), "```", ""])
 
 
-def _cell(text: str) -> str:
-    return " ".join(text.replace("|", "\\|").split())
-
-
 def _table(examined: Sequence[Examined]) -> str:
-    console = Console(file=io.StringIO(), width=WIDTH, highlight=False, markup=False, emoji=False)
-    with console.capture() as captured:
+    def draw(console: Console) -> None:
         for each in examined:
             console.print(Text.assemble((each.server, "bold"), f"  {_summary(each.checks)}"))
             console.print(_rows(each.checks))
@@ -158,7 +150,8 @@ def _table(examined: Sequence[Examined]) -> str:
                 console.print(Text("What closes the gaps (nothing has been run):", style="bold"))
                 # Not wrapped: half of a comment on a line of its own would be a statement.
                 console.print(Text(block(each.checks, server=each.server)), soft_wrap=True)
-    return "".join(f"{line.rstrip()}\n" for line in captured.get().splitlines())
+
+    return drawn(draw, width=WIDTH)
 
 
 def _summary(checks: Sequence[Check]) -> str:

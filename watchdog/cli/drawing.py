@@ -1,6 +1,5 @@
 """The caller chain as text: its layers, the ladder of copies over time, what is inverted, the course of a spike."""
 
-import io
 import math
 import shutil
 from collections.abc import Iterator, Sequence
@@ -9,6 +8,7 @@ from datetime import timedelta
 from rich.console import Console
 from rich.text import Text
 
+from watchdog.cli.text import drawn
 from watchdog.core.offline.chain import ZERO, Chain, Layer
 from watchdog.core.offline.ladder import Copy, Ladder, Result
 from watchdog.core.offline.loop import PLOTTED, Course, Loop, Spike
@@ -43,13 +43,11 @@ def _width() -> int:
 
 
 def _printed(lines: Iterator[Text], *, color: bool) -> str:
-    console = Console(
-        file=io.StringIO(), width=_width(), force_terminal=color or None, highlight=False, markup=False, emoji=False
-    )
-    with console.capture() as captured:
+    def draw(console: Console) -> None:
         for line in lines:
             console.print(line, soft_wrap=True)
-    return "".join(f"{line.rstrip()}\n" for line in captured.get().splitlines())
+
+    return drawn(draw, width=_width(), color=color or None)
 
 
 def _chain_lines(chain: Chain, ladder: Ladder, *, found: Sequence[Inversion], loop: Loop | None) -> Iterator[Text]:

@@ -1,6 +1,5 @@
 """`pgwatchdog history`: the ledger, what was done, on what grounds, and what came of it."""
 
-import io
 import json
 import os
 import shutil
@@ -10,11 +9,11 @@ from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from watchdog.cli import wiring
 from watchdog.cli.options import Config, duration
+from watchdog.cli.text import drawn
 from watchdog.core.phrases import span
 from watchdog.errors import UsageError
 from watchdog.ledger.history import Wanted, as_values
@@ -68,15 +67,12 @@ def _table(acts: Sequence[Act]) -> str:
     if not acts:
         return "Nothing on record.\n"
     width = max(WIDTH, min(shutil.get_terminal_size((WIDTH, 24)).columns, 160))
-    console = Console(file=io.StringIO(), width=width, highlight=False, markup=False, emoji=False)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     for column in ("WHEN (UTC), ACT", "WHO", "JOB, WINDOW", "RAN, BUDGET", "WHY", "WHAT", "WHAT CAME OF IT"):
         table.add_column(column, overflow="fold", no_wrap=column.startswith("WHEN"))
     for act in acts:
         table.add_row(*_row(act))
-    with console.capture() as captured:
-        console.print(table)
-    return "".join(f"{line.rstrip()}\n" for line in captured.get().splitlines())
+    return drawn(lambda console: console.print(table), width=width)
 
 
 def _row(act: Act) -> tuple[str, ...]:

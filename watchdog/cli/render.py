@@ -1,6 +1,5 @@
 """Reports as text: a table for 80 columns, Markdown, JSON. Says what was not read and what was not judged."""
 
-import io
 import json
 import shutil
 from collections.abc import Iterable, Sequence
@@ -10,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from watchdog.cli.text import cell, drawn
 from watchdog.core.activity import Doing
 from watchdog.core.budgets import BudgetBook
 from watchdog.core.cases import Case
@@ -32,21 +32,15 @@ def table(states: Sequence[State], *, book: BudgetBook, arming: bool = False, co
 
     `arming`: say whether each is armed, and if not, why; `color` None: as the terminal can.
     """
-    console = Console(
-        file=io.StringIO(),
-        width=max(WIDTH, min(shutil.get_terminal_size((WIDTH, 24)).columns, 120)),
-        force_terminal=color if color is not None else None,
-        highlight=False,
-        markup=False,
-        emoji=False,
-        legacy_windows=False,
-    )
-    with console.capture() as captured:
+
+    def draw(console: Console) -> None:
         for state in states:
             _section(console, state, book=book, arming=arming)
         if book.empty:
             console.print(HOW_TO_JUDGE)
-    return "".join(f"{line.rstrip()}\n" for line in captured.get().splitlines())
+
+    width = max(WIDTH, min(shutil.get_terminal_size((WIDTH, 24)).columns, 120))
+    return drawn(draw, width=width, color=color)
 
 
 def markdown(states: Sequence[State], *, book: BudgetBook, arming: bool = False) -> str:
@@ -57,8 +51,8 @@ def markdown(states: Sequence[State], *, book: BudgetBook, arming: bool = False)
     notes = []
     for state in states:
         if isinstance(state, Look):
-            lines += [f"| {' | '.join(_cell(each) for each in _row(state.server, v))} |" for v in gravest_first(state)]
-        notes += [f"- **{_cell(state.server)}**: {_cell(note)}" for note in _notes(state, book=book, arming=arming)]
+            lines += [f"| {' | '.join(cell(each) for each in _row(state.server, v))} |" for v in gravest_first(state)]
+        notes += [f"- **{cell(state.server)}**: {cell(note)}" for note in _notes(state, book=book, arming=arming)]
     if book.empty:
         notes.append(f"- {HOW_TO_JUDGE}")
     return "\n".join([*(head if lines else []), *lines, "", *notes]).strip() + "\n"
@@ -186,7 +180,3 @@ def _row(server: str, verdict: Verdict) -> list[str]:
 
 def _known(count: int | None) -> str:
     return "-" if count is None else str(count)
-
-
-def _cell(text: str) -> str:
-    return " ".join(text.replace("|", "\\|").split())

@@ -5,7 +5,7 @@ import os
 
 import typer
 
-from watchdog.cli import wiring
+from watchdog.cli import assembly, wiring
 from watchdog.cli.exits import Exit
 from watchdog.cli.options import Config, DryRun, Listen, LogFormat, LogLevel
 from watchdog.logs import Format, Level, configure_logs, say_line
@@ -26,7 +26,7 @@ def run(
     """
     stderr = configure_logs(form=log_format, level=log_level)
     settings = wiring.with_listen(wiring.load_settings(config, env=os.environ), listen)
-    daemon = wiring.daemon(
+    daemon = assembly.daemon(
         settings,
         reload=lambda: wiring.with_listen(wiring.load_settings(config, env=os.environ), listen),
         dry_run=dry_run,

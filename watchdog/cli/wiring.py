@@ -4,7 +4,7 @@ What only some commands need is imported where they need it: a report should not
 """
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -21,14 +21,12 @@ from watchdog.postgres.source import PostgresSource
 from watchdog.runtime.actor import Onlooker
 from watchdog.runtime.arming import Arming
 from watchdog.runtime.cycle import Cycle
-from watchdog.runtime.ports import Sink
 from watchdog.runtime.timetable import interval_in_force
 from watchdog.settings import load, schema
 from watchdog.settings.tree import ClusterSettings, LabelSettings, Settings
 from watchdog.sockets.kernel import KernelSockets
 
 if TYPE_CHECKING:
-    from watchdog.cli.daemon import Daemon
     from watchdog.ledger.writer import Writer
 
 COMMAND_LINE = "command line"
@@ -142,23 +140,6 @@ def arming_of(settings: Settings, *, dry_run: bool) -> Arming:
         dry_run=dry_run,
         disarm_file=settings.disarm_file,
     )
-
-
-def daemon(
-    settings: Settings,
-    *,
-    reload: Callable[[], Settings] | None,
-    sinks: Iterable[Sink] = (),
-    dry_run: bool = False,
-    say: Callable[[str], None] = lambda _: None,
-) -> "Daemon":
-    """The daemon over all clusters of `settings`.
-
-    `sinks` are told of every look as well; `say` gets one line of JSON for each act; `dry_run` is the command line's.
-    """
-    from watchdog.cli import assembly  # noqa: PLC0415  # the web server's libraries: half a second that others save
-
-    return assembly.daemon(settings, reload=reload, sinks=sinks, dry_run=dry_run, say=say)
 
 
 def _looking(cluster: ClusterSettings, *, settings: Settings, arming: Arming, pause: timedelta) -> Cycle:

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from watchdog.core.activity import Clock, Run
-from watchdog.core.copies import CopyKey
+from watchdog.core.copies import CopyKey, copy_key
 from watchdog.core.evidence import Evidence, Finding, Kind
 from watchdog.core.rules import Rule
 from watchdog.core.verdicts import Hand, Verdict, Withheld
@@ -175,8 +175,6 @@ def tried(act: Act, *, hand: Hand) -> Tried:
         statement=None if statement is None else statement.at,
         transaction=None if backend.transaction is None else backend.transaction.at,
         clock=finding.clock,
-        key=None
-        if finding.key is None
-        else CopyKey(backend.database, backend.role, finding.key.job, finding.key.window),
+        key=copy_key(finding),
         client_gone=Evidence.CLIENT_GONE in finding.evidence,
     )

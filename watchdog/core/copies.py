@@ -36,11 +36,11 @@ def group_copies(cases: Iterable[Case]) -> dict[CopyKey, list[Case]]:
     return dict(groups)
 
 
-def copy_key(case: Case) -> CopyKey | None:
-    """What `case` is a copy of, or None without a usable key."""
-    if case.key is None:
+def copy_key(of: Case | Finding) -> CopyKey | None:
+    """What it is a copy of, or None without a usable key."""
+    if of.key is None:
         return None
-    return CopyKey(case.backend.database, case.backend.role, case.key.job, case.key.window)
+    return CopyKey(of.backend.database, of.backend.role, of.key.job, of.key.window)
 
 
 def duplicates(groups: Mapping[CopyKey, Sequence[Case]], *, superseded: frozenset[Run]) -> list[Finding]:

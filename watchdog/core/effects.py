@@ -129,8 +129,7 @@ def _waiting(
     run: Run, each: Tried, outcome: Outcome, *, at: datetime, tries: int
 ) -> tuple[Effect | None, Tried | None]:
     """A run that may be tried again, or never again: remembered while it goes on, a FETCH loop with its transaction."""
-    in_transaction = outcome is Outcome.TRANSACTION_GOES_ON and each.clock is Clock.RUN
-    if outcome is not Outcome.STILL_THERE and not in_transaction:
+    if not _goes_on(each, outcome):
         return None, None
     if each.final is None and each.attempts >= tries:
         return _effect(run, each, Outcome.INEFFECTIVE, at=at), replace(each, final=Withheld.INEFFECTIVE)
@@ -139,10 +138,14 @@ def _waiting(
 
 def _rehearsed(run: Run, each: Tried, outcome: Outcome, *, at: datetime) -> tuple[Effect | None, Tried | None]:
     """A rehearsed run that is over has ended by itself; a keyed one is over with its transaction."""
-    in_transaction = outcome is Outcome.TRANSACTION_GOES_ON and each.clock is Clock.RUN
-    if outcome is Outcome.STILL_THERE or in_transaction:
+    if _goes_on(each, outcome):
         return None, each
     return replace(_effect(run, each, Outcome.ENDED_BY_ITSELF, at=at), regret=not each.client_gone), None
+
+
+def _goes_on(each: Tried, outcome: Outcome) -> bool:
+    """True while the run is there; a FETCH loop goes on with its transaction."""
+    return outcome is Outcome.STILL_THERE or (outcome is Outcome.TRANSACTION_GOES_ON and each.clock is Clock.RUN)
 
 
 def _effect(run: Run, each: Tried, outcome: Outcome, *, at: datetime) -> Effect:

@@ -68,7 +68,7 @@ def learn(
     at: datetime,
 ) -> PolicyMemory:
     """Remember what came of earlier acts; `acts` are those that go on being followed."""
-    failures, stopped_at = memory.failures, memory.stopped_at
+    counted = memory
     cancelled, shut = dict(memory.cancelled), set(memory.shut)
     for effect in effects:
         if effect.hand is not Hand.SIGNAL:
@@ -77,17 +77,22 @@ def learn(
         transaction = transaction_of(effect.run, before)
         if effect.outcome is Outcome.TRANSACTION_GOES_ON and transaction is not None:
             shut.add(transaction)
-        if effect.outcome in SUCCESSES:
-            failures = 0
-            if before.key is not None:
-                cancelled[before.key] = (before.at, before.rule, before.id)
-        elif effect.outcome is Outcome.INEFFECTIVE:
-            failures += 1
-            if failures >= limits.stop_after_failures:
-                failures, stopped_at = 0, at
-    return replace(
-        memory, acts=acts, failures=failures, stopped_at=stopped_at, cancelled=cancelled, shut=frozenset(shut)
-    )
+        if effect.outcome in SUCCESSES and before.key is not None:
+            cancelled[before.key] = (before.at, before.rule, before.id)
+        counted = count_failure(counted, effect.outcome, limits=limits, at=at)
+    return replace(counted, acts=acts, cancelled=cancelled, shut=frozenset(shut))
+
+
+def count_failure(memory: PolicyMemory, outcome: Outcome, *, limits: Limits, at: datetime) -> PolicyMemory:
+    """Count an act without effect, seen at `at`: enough of them in a row open the breaker, a success begins anew."""
+    if outcome in SUCCESSES:
+        return replace(memory, failures=0)
+    if outcome is not Outcome.INEFFECTIVE:
+        return memory
+    failures = memory.failures + 1
+    if failures < limits.stop_after_failures:
+        return replace(memory, failures=failures)
+    return replace(memory, failures=0, stopped_at=at)
 
 
 def rest(

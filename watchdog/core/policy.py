@@ -116,13 +116,15 @@ class _Turn:
     due: list[Verdict] = field(default_factory=list)
     waits: list[timedelta] = field(default_factory=list)
     taken: set[Run] = field(default_factory=set)
-    cases: dict[Run, Case] = field(init=False)
+    room: int = field(init=False)
     groups: dict[Run, Sequence[Case]] = field(init=False)
 
     def __post_init__(self) -> None:
         """Begin with what is left."""
         self.buckets = dict(self.memory.buckets)
-        self.cases = {case.run: case for case in self.judgement.cases}
+        running = sum(case.doing is Doing.RUNNING for case in self.judgement.cases)
+        under_way = sum(_awaits_effect(each) for each in self.memory.acts.values())
+        self.room = self.policy.limits.at_once(running) - under_way
         self.groups = {case.run: group for group in self.judgement.copies.values() for case in group}
 
     @property
@@ -206,8 +208,7 @@ class _Turn:
         return Withheld.RESTING if self._is_resting(finding) else None
 
     def _is_resting(self, finding: Finding) -> bool:
-        case = self.cases.get(finding.run)
-        key = None if case is None else copy_key(case)
+        key = copy_key(finding)
         until = None if key is None else self.memory.resting.get(key)
         return until is not None and until > self.at
 
@@ -241,9 +242,7 @@ class _Turn:
         return timedelta(0) if stopped_at is None else stopped_at + self.policy.limits.stop_for - self.at
 
     def _share_is_taken(self) -> bool:
-        running = sum(case.doing is Doing.RUNNING for case in self.judgement.cases)
-        under_way = sum(_awaits_effect(each) for each in self.memory.acts.values())
-        return under_way + len(self.due) >= self.policy.limits.at_once(running)
+        return len(self.due) >= self.room
 
     def _until_pause_ends(self) -> timedelta:
         pause = self.policy.limits.pause

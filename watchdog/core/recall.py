@@ -12,7 +12,7 @@ from watchdog.core.acts import Outcome, Result, Tried
 from watchdog.core.copies import CopyKey
 from watchdog.core.effects import COMES_BACK_WITHIN, SUCCESSES, transaction_of
 from watchdog.core.limits import Limits
-from watchdog.core.memory import PolicyMemory
+from watchdog.core.memory import PolicyMemory, count_failure
 from watchdog.core.verdicts import Hand, Withheld
 
 _NOT_DONE = frozenset({Result.GONE, Result.MOVED_ON, Result.PROTECTED, Result.NOT_TRIED})
@@ -101,14 +101,7 @@ def _with_failure(memory: PolicyMemory, each: Recorded, *, limits: Limits) -> Po
         return replace(memory, stopped_at=each.at)
     if each.hand is not Hand.SIGNAL or each.outcome is None:
         return memory
-    if each.outcome in SUCCESSES:
-        return replace(memory, failures=0)
-    if each.outcome is not Outcome.INEFFECTIVE:
-        return memory
-    failures = memory.failures + 1
-    if failures < limits.stop_after_failures:
-        return replace(memory, failures=failures)
-    return replace(memory, failures=0, stopped_at=each.outcome_at or each.at)
+    return count_failure(memory, each.outcome, limits=limits, at=each.outcome_at or each.at)
 
 
 def _with_key(memory: PolicyMemory, each: Recorded, *, limits: Limits, at: datetime) -> PolicyMemory:

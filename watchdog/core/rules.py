@@ -1,6 +1,6 @@
 """Rules: which findings an operator wants acted on. A rule speaks about a finding if every condition holds."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
 from fnmatch import fnmatchcase
@@ -43,7 +43,14 @@ class Condition:
 
     name: str
     holds: bool
-    detail: str
+    seen: tuple[str, ...]
+    wanted: Iterable[str]
+    words: str = "{seen}; {wanted}"
+
+    @property
+    def detail(self) -> str:
+        """What was seen and what was wanted, in words: put together only where somebody reads it."""
+        return self.words.format(seen=", ".join(self.seen) or "none", wanted=", ".join(self.wanted))
 
 
 OVER_BUDGET_RULE = Rule(
@@ -61,22 +68,16 @@ def speaks(rule: Rule, finding: Finding) -> bool:
     return all(each.holds for each in conditions(rule, finding))
 
 
-def conditions(rule: Rule, finding: Finding) -> list[Condition]:
+def conditions(rule: Rule, finding: Finding) -> Iterator[Condition]:
     """Every condition of `rule` with its answer, in the order in which they stand in the configuration."""
-    found = [Condition("finding", rule.kind is finding.kind, f"{finding.kind}, the rule is about {rule.kind}")]
+    yield Condition(
+        "finding", rule.kind is finding.kind, (finding.kind,), (rule.kind,), "{seen}, the rule is about {wanted}"
+    )
     if rule.evidence:
-        shown = ", ".join(finding.evidence) or "none"
-        wanted = ", ".join(sorted(rule.evidence))
-        found.append(Condition("evidence", bool(rule.evidence & set(finding.evidence)), f"{shown}; any of {wanted}"))
-    for name, value in _NAMES:
-        globs: tuple[str, ...] = getattr(rule.only, name)
-        if globs:
-            found.append(_listed(name, value(finding), globs, wanted=True))
-    for name, value in _NAMES:
-        globs = getattr(rule.ignore, name)
-        if globs:
-            found.append(_listed(name, value(finding), globs, wanted=False))
-    return found
+        holds = not rule.evidence.isdisjoint(finding.evidence)
+        yield Condition("evidence", holds, finding.evidence, sorted(rule.evidence), "{seen}; any of {wanted}")
+    yield from _listed(rule.only, finding, wanted=True)
+    yield from _listed(rule.ignore, finding, wanted=False)
 
 
 def matches(value: str, globs: Iterable[str]) -> bool:
@@ -84,10 +85,13 @@ def matches(value: str, globs: Iterable[str]) -> bool:
     return bool(value) and any(fnmatchcase(value, glob) for glob in globs)
 
 
-def _listed(name: str, value: str, globs: tuple[str, ...], *, wanted: bool) -> Condition:
-    listed = ", ".join(globs)
-    title = name if wanted else f"ignore {name}"
-    return Condition(title, matches(value, globs) is wanted, f"{value or 'none'}; {listed}")
+def _listed(names: Names, finding: Finding, *, wanted: bool) -> Iterator[Condition]:
+    for name, value_of in _NAMES:
+        globs: tuple[str, ...] = getattr(names, name)
+        if globs:
+            value = value_of(finding)
+            title = name if wanted else f"ignore {name}"
+            yield Condition(title, matches(value, globs) is wanted, (value,), globs)
 
 
 _NAMES: tuple[tuple[str, Callable[[Finding], str]], ...] = (

@@ -96,11 +96,6 @@ class Standing:
             return next((_WITHHOLDS[each] for each in hard), None)
         return next((_WITHHOLDS[each] for each in self.obstacles if each in _WITHHOLDS), None)
 
-    @property
-    def armed(self) -> bool:
-        """True where nothing at all is in the way."""
-        return not self.obstacles
-
 
 @dataclass(frozen=True, slots=True)
 class Lease:

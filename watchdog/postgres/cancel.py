@@ -19,7 +19,7 @@ async def cancel(session: Session, aim: Aim, *, act: str) -> tuple[Result, Withh
     An answer that did not come leaves open whether the signal was sent: `timed_out`. Never raises for a refusal.
     """
     try:
-        rows = await session.rows("cancel", _parameters(aim), comment=f"pgwatchdog act {act}")
+        rows = await session.rows("cancel", guard_parameters(aim), comment=f"pgwatchdog act {act}")
     except ReadError as error:
         if error.reason is Reason.NOT_PERMITTED:
             return Result.NOT_PERMITTED, None, str(error)
@@ -32,7 +32,8 @@ async def cancel(session: Session, aim: Aim, *, act: str) -> tuple[Result, Withh
     return Result(word), None, ""
 
 
-def _parameters(aim: Aim) -> dict[str, object]:
+def guard_parameters(aim: Aim) -> dict[str, object]:
+    """What the guarded statement compares the row with, by the names of its parameters."""
     return {
         "pid": aim.pid,
         "backend_start": aim.backend_start,

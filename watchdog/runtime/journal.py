@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from watchdog.core.look import Look, Unread
 from watchdog.core.phrases import lease_holder, sight_words
 from watchdog.core.records import act_record, finding_record, verdict_record
-from watchdog.core.sockets import Sight
 from watchdog.core.standing import Obstacle
 from watchdog.core.verdicts import Verdict
 from watchdog.logs import Event, get_logger
@@ -21,15 +20,14 @@ class Journal:
     """A sink that writes what has changed since it was last told."""
 
     say: Callable[[str], None] = lambda _: None
-    said: dict[str, str] = field(default_factory=dict)
-    armed: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    sights: dict[str, Sight] = field(default_factory=dict)
+    said: dict[tuple[Event, str], object] = field(default_factory=dict)
+    """What was last told of each cluster, by what it is about."""
 
     def publish(self, state: Look | Unread) -> None:
         """Log what is new about one cluster."""
         match state:
             case Unread():
-                if self._changed(state.server, f"unread: {state.reason}"):
+                if self._changed(Event.CLUSTER_READ, state.server, state.reason):
                     get_logger().warning(
                         Event.CLUSTER_UNREAD, server=state.server, reason=str(state.reason), detail=state.detail
                     )
@@ -42,7 +40,7 @@ class Journal:
                     _say(verdict, server=state.server)
 
     def _read(self, look: Look) -> None:
-        if not self._changed(look.server, "complete" if look.complete else "incomplete"):
+        if not self._changed(Event.CLUSTER_READ, look.server, look.complete):
             return
         census = look.census
         get_logger().info(
@@ -69,9 +67,7 @@ class Journal:
     def _arming(self, look: Look) -> None:
         """Say it when a cluster becomes armed or no longer is, with every reason; warming up is a matter of course."""
         reasons = tuple(str(each) for each in look.disarmed if each is not Obstacle.WARMING_UP)
-        before = self.armed.get(look.server)
-        self.armed[look.server] = reasons
-        if before == reasons:
+        if not self._changed(Event.ARMED, look.server, reasons):
             return
         if reasons:
             get_logger().info(Event.DISARMED, server=look.server, reasons=",".join(reasons), holder=lease_holder(look))
@@ -80,10 +76,8 @@ class Journal:
 
     def _sight(self, look: Look) -> None:
         """Say once for each cluster whether its sockets can be seen."""
-        if self.sights.get(look.server) == look.sight:
-            return
-        self.sights[look.server] = look.sight
-        get_logger().info(Event.SOCKETS, server=look.server, sight=str(look.sight), hint=sight_words(look))
+        if self._changed(Event.SOCKETS, look.server, look.sight):
+            get_logger().info(Event.SOCKETS, server=look.server, sight=str(look.sight), hint=sight_words(look))
 
     def _acts(self, look: Look) -> None:
         for done in look.done:
@@ -110,9 +104,9 @@ class Journal:
                 hint="its work came back at once: the key rests; look at who retries it",
             )
 
-    def _changed(self, server: str, word: str) -> bool:
-        before = self.said.get(server)
-        self.said[server] = word
+    def _changed(self, topic: Event, server: str, word: object) -> bool:
+        before = self.said.get((topic, server))
+        self.said[topic, server] = word
         return before != word
 
 

@@ -4,7 +4,7 @@
 before the caller gives up. A job of that role with a larger budget sets its own, for its own transaction.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 
 from watchdog.core.budgets import BudgetBook
@@ -17,7 +17,7 @@ MARGIN = 0.05
 MOST_MARGIN = timedelta(seconds=5)
 LEAST = timedelta(milliseconds=1)
 TRANSACTION_TIMEOUT_FROM = 170_000
-CHECK_INTERVAL = "10s"
+CHECK_INTERVAL = timedelta(seconds=10)
 LOCK_SHARE = 0.5
 """Of the budget: whoever waits longer for a lock than that has no time left for the work."""
 
@@ -72,80 +72,83 @@ def _statement(timeout: StoredTimeout, *, role: RoleFacts) -> Check:
 
 
 def _transaction(facts: Facts, role: RoleFacts, *, budget: timedelta) -> Iterator[Check]:
-    name = "transaction_timeout"
     if facts.server_version < TRANSACTION_TIMEOUT_FROM:
         return
-    value = _effective(facts, role, name)
-    scope = _scope(role.name, None)
-    if value is None:
-        yield unknown(name, "our own session hides it", _UNKNOWN, scope=scope)
-    elif value <= timedelta(0):
-        yield warning(
-            name,
-            "off: a transaction of many short statements has no end",
-            "bound it where callers bound a whole transaction; it ends the session, not only the statement",
-            scope=scope,
-            sql=(_alter(role.name, None, name, 2 * budget),),
-        )
-    else:
-        yield ok(name, _value(value), scope=scope)
+    yield _checked(
+        facts,
+        role,
+        "transaction_timeout",
+        fine=lambda value: value > timedelta(0),
+        saw="{}",
+        amiss="off: a transaction of many short statements has no end",
+        hint="bound it where callers bound a whole transaction; it ends the session, not only the statement",
+        better=2 * budget,
+    )
 
 
 def _idle(facts: Facts, role: RoleFacts, *, book: BudgetBook) -> Check:
-    name = "idle_in_transaction_session_timeout"
-    value = _effective(facts, role, name)
     budget = book.budget(role.name, claim=None)
     limit = budget.holding if budget is not None else (smallest_budget(book, role.name) or timedelta(0))
-    scope = _scope(role.name, None)
-    if value is None:
-        return unknown(name, "our own session hides it", _UNKNOWN, scope=scope)
-    if timedelta(0) < value <= limit:
-        return ok(name, f"{_value(value)}, limit for holding {span(limit)}", scope=scope)
-    return warning(
-        name,
-        f"{_value(value)}, limit for holding {span(limit)}",
-        "a client that freezes inside a transaction keeps its locks; a cancel does nothing to it, this does",
-        scope=scope,
-        sql=(_alter(role.name, None, name, limit),),
+    saw = f"{{}}, limit for holding {span(limit)}"
+    return _checked(
+        facts,
+        role,
+        "idle_in_transaction_session_timeout",
+        fine=lambda value: timedelta(0) < value <= limit,
+        saw=saw,
+        amiss=saw,
+        hint="a client that freezes inside a transaction keeps its locks; a cancel does nothing to it, this does",
+        better=limit,
     )
 
 
 def _lock(facts: Facts, role: RoleFacts, *, budget: timedelta) -> Check:
-    name = "lock_timeout"
-    value = _effective(facts, role, name)
-    scope = _scope(role.name, None)
-    if value is None:
-        return unknown(name, "our own session hides it", _UNKNOWN, scope=scope)
-    if timedelta(0) < value < budget:
-        return ok(name, f"{_value(value)}, budget {span(budget)}", scope=scope)
-    return warning(
-        name,
-        f"{_value(value)}, budget {span(budget)}",
-        "waiting for a lock counts against the budget; whoever has waited for half of it will not finish",
-        scope=scope,
-        sql=(_alter(role.name, None, name, placed_under(budget * LOCK_SHARE)),),
+    saw = f"{{}}, budget {span(budget)}"
+    return _checked(
+        facts,
+        role,
+        "lock_timeout",
+        fine=lambda value: timedelta(0) < value < budget,
+        saw=saw,
+        amiss=saw,
+        hint="waiting for a lock counts against the budget; whoever has waited for half of it will not finish",
+        better=placed_under(budget * LOCK_SHARE),
     )
 
 
 def _connection_check(facts: Facts, role: RoleFacts) -> Check:
-    name = "client_connection_check_interval"
+    return _checked(
+        facts,
+        role,
+        "client_connection_check_interval",
+        fine=lambda value: value > timedelta(0),
+        saw="{}: ends the query of a client that has died; not of one whose caller has gone",
+        amiss="off: the query of a client that has died runs to its end",
+        hint="it sees a closed connection, not a vanished host (tcp_keepalives do), "
+        "and not a middle layer that lives on",
+        better=CHECK_INTERVAL,
+    )
+
+
+def _checked(
+    facts: Facts,
+    role: RoleFacts,
+    name: str,
+    *,
+    fine: Callable[[timedelta], bool],
+    saw: str,
+    amiss: str,
+    hint: str,
+    better: timedelta,
+) -> Check:
+    """The value of one setting for one role, and the statement that sets a better one; `{}` stands for the value."""
     value = _effective(facts, role, name)
     scope = _scope(role.name, None)
     if value is None:
         return unknown(name, "our own session hides it", _UNKNOWN, scope=scope)
-    if value > timedelta(0):
-        return ok(
-            name,
-            f"{_value(value)}: ends the query of a client that has died; not of one whose caller has gone",
-            scope=scope,
-        )
-    return warning(
-        name,
-        "off: the query of a client that has died runs to its end",
-        "it sees a closed connection, not a vanished host (tcp_keepalives do), and not a middle layer that lives on",
-        scope=scope,
-        sql=(f"ALTER ROLE {quoted(role.name)} SET {name} = '{CHECK_INTERVAL}';",),
-    )
+    if fine(value):
+        return ok(name, saw.format(_value(value)), scope=scope)
+    return warning(name, amiss.format(_value(value)), hint, scope=scope, sql=(_alter(role.name, None, name, better),))
 
 
 def _effective(facts: Facts, role: RoleFacts, name: str) -> timedelta | None:
