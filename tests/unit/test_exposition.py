@@ -1,17 +1,23 @@
 """The exposition's text: a golden one, and that every metric is in the table."""
 
+import gzip
+import random
 import re
 from collections.abc import Callable
+from dataclasses import replace
 
+import pytest
+from prometheus_client import generate_latest
 from support.builders import backend, bench, book, rule
 from test_series import look
 
-from watchdog.core.look import Reason, Unread
+from watchdog.core.judge import Progress
+from watchdog.core.look import Look, Reason, Unread
 from watchdog.core.rules import OVER_BUDGET_RULE
-from watchdog.web.exposition import Exposition
+from watchdog.web.exposition import Exposition, _Collected, _family
 from watchdog.web.labels import Bounds
 from watchdog.web.own import OwnState
-from watchdog.web.table import BY_NAME, Type
+from watchdog.web.table import BY_NAME, CLUSTER_METRICS, Type
 
 BENCH = bench(book(rule(copies=1, retry_gap=10)))
 
@@ -58,7 +64,63 @@ def test_counters_and_only_counters_end_in_total() -> None:
 async def test_one_joined_text_serves_every_scrape_within_a_second() -> None:
     one = exposition()
     one.publish(look(backend(query=1), with_bench=BENCH))
-    assert await one.text() is await one.text()
+    before, compressed = await one.text(), await one.gzipped()
+    one.publish(look(backend(query=1), with_bench=BENCH))
+    assert await one.text() == before
+    assert await one.gzipped() is compressed
+
+
+async def test_what_is_compressed_is_the_text() -> None:
+    one = exposition()
+    one.publish(look(backend(query=1), with_bench=BENCH))
+    text = await one.text()
+    assert text.count(b"\n") > 200
+    assert gzip.decompress(await one.gzipped()) == text
+
+
+async def test_however_looks_come_and_go_the_text_is_what_rendering_everything_anew_gives(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("watchdog.web.exposition.FRESH_FOR", 0)
+    one, rng = exposition(), random.Random(5)
+    nothing = look(with_bench=BENCH)
+    ended = replace(nothing.judgement, finished=[Progress(budget="role:web_app", used=1.5)])
+    states: list[Look | Unread] = [
+        nothing,
+        replace(nothing, judgement=ended, census_failures=3),
+        look(backend(pid=1, query=1), with_bench=BENCH),
+        look(backend(pid=1, query=100), with_bench=BENCH),
+        look(backend(pid=2, role="etl_app", name="scan:threads:w1", query=1000, xid=True), with_bench=BENCH),
+        look(backend(pid=3, state="idle in transaction", xact=30), with_bench=BENCH),
+        look(backend(pid=4, role="a\n# HELP b\n# TYPE c", query=1), with_bench=BENCH),
+        Unread("main", Reason.TIMEOUT, "slow"),
+    ]
+    budgets = (BENCH.book, book(roles={"web_app": 5}))
+    servers, texts = ["main", 'a "second"\\'], set()
+    for step in range(200):
+        state = nothing if step > 120 else rng.choice(states)  # at last the series of an hour come to their end
+        one.publish(replace(state, server=rng.choice(servers)))
+        if step % 20 == 19:
+            one.settle(rng.choice(budgets), rules=(OVER_BUDGET_RULE,), bounds=Bounds(), servers=servers)
+        monkeypatch.setattr("time.monotonic", lambda now=step * 60.0: now)
+        shown = await one.text()
+        texts.add(shown)
+        assert _samples_of(shown) == _all_anew(one)
+    assert len(texts) > 150, "the states differ"
+
+
+def _samples_of(text: bytes) -> list[str]:
+    lines = text.decode().splitlines()
+    return sorted(line for line in lines if re.match(r"pgwatchdog_\w+\{.*server=", line))
+
+
+def _all_anew(one: Exposition) -> list[str]:
+    found = []
+    for server, tally in one._tallies.items():
+        families = [_family(metric, server, tally.series) for metric in CLUSTER_METRICS]
+        text = generate_latest(_Collected(families)).decode()
+        found += [line for line in text.splitlines() if not line.startswith("#")]
+    return sorted(found)
 
 
 async def test_a_cluster_that_a_reload_takes_away_leaves_no_series() -> None:

@@ -43,19 +43,51 @@ class Histogram:
 
 @dataclass(slots=True)
 class Series:
-    """Values by metric name and labels. Times are monotonic seconds, given by the caller."""
+    """Values by metric name and labels. Times are monotonic seconds, given by the caller.
+
+    What changes is told by name, so that whoever renders need not do it again for what stands: most of it.
+    """
 
     counters: dict[str, dict[Labels, float]] = field(default_factory=lambda: defaultdict(dict))
     gauges: dict[str, dict[Labels, float]] = field(default_factory=lambda: defaultdict(dict))
     histograms: dict[str, dict[Labels, Histogram]] = field(default_factory=lambda: defaultdict(dict))
     _used: dict[str, dict[Labels, float]] = field(default_factory=lambda: defaultdict(dict))
+    _told: dict[str, dict[Labels, float]] = field(default_factory=dict)
+    _moved: set[str] = field(default_factory=set)
+
+    def changes(self) -> set[str]:
+        """The names whose values are others than at the last call."""
+        told, self._told = self._told, {name: values for name, values in self.gauges.items() if values}
+        gauges = {name for name in told.keys() | self._told.keys() if told.get(name) != self._told.get(name)}
+        moved, self._moved = self._moved, set()
+        return gauges | moved
 
     def count(self, name: str, labels: Labels, value: float, *, now: float | None = None) -> None:
         """Add to a counter; with `now` it is one that ends when it has not been used for an hour."""
         series = self.counters[name]
-        series[labels] = series.get(labels, 0.0) + value
+        if value or labels not in series:
+            series[labels] = series.get(labels, 0.0) + value
+            self._moved.add(name)
         if now is not None:
             self._used[name][labels] = now
+
+    def copy(self, name: str, values: Mapping[Labels, float]) -> None:
+        """Show a counter that somebody else keeps, as it stands there."""
+        if self.counters[name] != values:
+            self.counters[name] = dict(values)
+            self._moved.add(name)
+
+    def observe(self, name: str, labels: Labels, value: float) -> None:
+        """Take one value into a histogram that is there."""
+        self.histograms[name][labels].observe(value)
+        self._moved.add(name)
+
+    def offer(self, name: str, histograms: Iterable[Labels], *, buckets: tuple[float, ...]) -> None:
+        """Have a histogram for each of these labels and no others; those that are there go on."""
+        before = self.histograms[name]
+        self.histograms[name] = {labels: before.get(labels) or Histogram(buckets) for labels in histograms}
+        if self.histograms[name].keys() != before.keys():
+            self._moved.add(name)
 
     def keep(self, names: Iterable[str], labels: Labels, *, now: float) -> None:
         """Let gauges with these labels stand, with 0 where nothing else is set, for an hour from now."""
@@ -64,7 +96,7 @@ class Series:
 
     def clear_gauges(self, *, but: Iterable[str] = ()) -> None:
         """Take down every gauge: nothing that is not set anew is known."""
-        self.gauges = defaultdict(dict, {name: self.gauges[name] for name in but})
+        self.gauges = defaultdict(dict, {name: dict(self.gauges[name]) for name in but})
 
     def zero(self, names: Iterable[str], *, unless: bool) -> None:
         """Put up the kept gauges of these names with 0, unless 0 would claim more than is known."""
@@ -88,5 +120,6 @@ class Series:
         for name, series in self._used.items():
             for labels in [labels for labels, used in series.items() if now - used >= KEPT_FOR]:
                 del series[labels]
-                self.counters[name].pop(labels, None)
+                if self.counters[name].pop(labels, None) is not None:
+                    self._moved.add(name)
                 self.gauges[name].pop(labels, None)

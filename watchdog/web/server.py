@@ -30,10 +30,12 @@ def application(shown: Shown) -> web.Application:
     """The routes. Both probes are shallow: neither asks a database."""
     page = Page()
 
-    async def metrics(_: web.Request) -> web.Response:
-        response = web.Response(body=await shown.exposition.text(), headers={"Content-Type": CONTENT_TYPE})
-        response.enable_compression()
-        return response
+    async def metrics(request: web.Request) -> web.Response:
+        headers = {"Content-Type": CONTENT_TYPE, "Vary": "Accept-Encoding"}
+        if "gzip" not in request.headers.get("Accept-Encoding", "").lower():
+            return web.Response(body=await shown.exposition.text(), headers=headers)
+        headers["Content-Encoding"] = "gzip"
+        return web.Response(body=await shown.exposition.gzipped(), headers=headers)
 
     async def findings(_: web.Request) -> web.Response:
         judges = shown.judges()

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from watchdog.core.activity import Backend, Doing
 from watchdog.core.acts import FAILURES, Done, Outcome, Result
 from watchdog.core.budgets import BudgetBook
+from watchdog.core.census import Census
 from watchdog.core.evidence import Evidence, Finding, Kind
 from watchdog.core.inversion import stored_timeouts, worst_timeout
 from watchdog.core.look import Look, Reason, Unread
@@ -18,7 +19,7 @@ from watchdog.core.sockets import Sight
 from watchdog.core.standing import Obstacle
 from watchdog.core.verdicts import Withheld
 from watchdog.web.labels import Bounds, Folder
-from watchdog.web.series import Histogram, Labels, Series
+from watchdog.web.series import Labels, Series
 from watchdog.web.table import LAG_BUCKETS, RATIO_BUCKETS
 
 ACTIVITY = ("running_queries", "oldest_running_seconds", "holding_transactions", "oldest_holding_seconds")
@@ -28,7 +29,6 @@ SHARES = ("running_seconds_total", "orphan_seconds_total")
 STARTS = ("job_copies_started_total", "job_windows_started_total")
 RATIO, LAG = "finished_run_budget_ratio", "cancel_lag_seconds"
 CHECK_INTERVAL = "client_connection_check_interval"
-SERVERS_OWN = ("sessions_abandoned_total", "active_seconds_total")
 BY_RULE = (
     "cancel_attempts_total",
     "cancel_ineffective_total",
@@ -37,6 +37,10 @@ BY_RULE = (
     "dry_run_regrets_total",
 )
 LAST_SUCCESS = "last_poll_success_timestamp_seconds"
+
+
+Gauge = tuple[str, Labels, float]
+"""A metric's name, its labels and its value."""
 
 
 @dataclass(slots=True)
@@ -50,6 +54,8 @@ class Tally:
     _roles: Folder = field(init=False)
     _jobs: Folder = field(init=False)
     _databases: Folder = field(init=False)
+    _census: Census | None = None
+    _timeouts: list[Gauge] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         """Start with the sets that exist from the start: reasons, rules and budgets."""
@@ -60,6 +66,7 @@ class Tally:
     def settle(self, book: BudgetBook, *, rules: Sequence[Rule], bounds: Bounds) -> None:
         """Take on a configuration: its rules, budgets and bounds, without losing what was counted."""
         self.book, self.rules, self.bounds = book, rules, bounds
+        self._census = None
         self._roles.bound, self._jobs.bound, self._databases.bound = bounds.roles, bounds.jobs, bounds.databases
         self.series.count("polls_total", (), 0)
         self.series.count("census_failures_total", (), 0)
@@ -75,12 +82,8 @@ class Tally:
                 self.series.count("cancels_withheld_total", (rule.name, withheld), 0)
             for failure in FAILURES:
                 self.series.count("cancel_failures_total", (rule.name, failure), 0)
-        before = self.series.histograms[RATIO]
-        ratios: dict[Labels, Histogram] = {
-            (source,): before.get((source,), Histogram(RATIO_BUCKETS)) for source in book.sources()
-        }
-        self.series.histograms[RATIO] = ratios
-        self.series.histograms[LAG].setdefault((), Histogram(LAG_BUCKETS))
+        self.series.offer(RATIO, [(source,) for source in book.sources()], buckets=RATIO_BUCKETS)
+        self.series.offer(LAG, [()], buckets=LAG_BUCKETS)
 
     def add(self, state: Look | Unread, *, now: float, unix_time: float) -> None:
         """Take one state in, at `now` monotonic seconds."""
@@ -119,7 +122,7 @@ class Tally:
             self.series.set("label_values_folded", (label,), len(folder.folded))
 
     def _read(self, look: Look) -> None:
-        self.series.counters["census_failures_total"][()] = float(look.census_failures)
+        self.series.copy("census_failures_total", {(): float(look.census_failures)})
         self.series.set("last_poll_duration_seconds", (), look.took.total_seconds())
         self.series.set("poll_interval_seconds", (), look.interval.total_seconds())
         self.series.set("sockets_visible", (), look.sight is Sight.SEEN)
@@ -129,25 +132,21 @@ class Tally:
         self.series.set("connections_max", (), look.census.connections_max)
         for reason, count in look.judgement.unjudged.items():
             self.series.set("unjudged_backends", (reason,), count)
-        self._stored(look)
+        self._stored(look.census)
 
-    def _stored(self, look: Look) -> None:
-        """What the server has stored and counts itself, as of the last census."""
-        settings = look.census.settings
-        for role in set(self.book.roles) & set(look.census.roles.values()):
-            worst = worst_timeout(stored_timeouts(settings, book=self.book, roles=[role]))
-            if worst is not None and worst.value is not None:
-                self.series.set("role_statement_timeout_seconds", (role,), worst.value.total_seconds())
-                self.series.set("timeout_inversion", (role,), bool(worst.inverted))
-        check = settings.effective(CHECK_INTERVAL, role=None, database=None).span(CHECK_INTERVAL)
-        if check is not None:
-            self.series.set("client_connection_check_interval_seconds", (), check.total_seconds())
-        for name in SERVERS_OWN:
-            self.series.counters[name] = {}
-        for database, work in look.census.work.items():
+    def _stored(self, census: Census) -> None:
+        """What the server has stored and counts itself, as of the last census; worked out once for each."""
+        if self._census is not census:
+            self._census, self._timeouts = census, _timeouts(census, book=self.book)
+        for name, labels, value in self._timeouts:
+            self.series.set(name, labels, value)
+        abandoned, active = dict[Labels, float](), dict[Labels, float]()
+        for database, work in census.work.items():
             label = (self._databases.fold(database),)
-            self.series.count(SERVERS_OWN[0], label, work.abandoned)
-            self.series.count(SERVERS_OWN[1], label, work.active.total_seconds())
+            abandoned[label] = abandoned.get(label, 0.0) + work.abandoned
+            active[label] = active.get(label, 0.0) + work.active.total_seconds()
+        self.series.copy("sessions_abandoned_total", abandoned)
+        self.series.copy("active_seconds_total", active)
 
     def _activity(self, look: Look, *, now: float) -> None:
         cases = look.judgement.cases
@@ -177,9 +176,8 @@ class Tally:
             if finding.kind is Kind.NEARING and finding.budget is not None:
                 self.series.add("nearing_budget_queries", (finding.budget.source,), 1)
         for finished in look.judgement.finished:
-            histogram = self.series.histograms[RATIO].get((finished.budget,))
-            if histogram is not None:
-                histogram.observe(finished.used)
+            if (finished.budget,) in self.series.histograms[RATIO]:
+                self.series.observe(RATIO, (finished.budget,), finished.used)
 
     def _orphans(self, look: Look, *, now: float) -> None:
         for case in look.judgement.cases:
@@ -272,7 +270,7 @@ class Tally:
         if done.result in FAILURES:
             self.series.count("cancel_failures_total", (rule, done.result), 1)
         if done.lag is not None:
-            self.series.histograms[LAG][()].observe(max(0.0, done.lag.total_seconds()))
+            self.series.observe(LAG, (), max(0.0, done.lag.total_seconds()))
 
     def _who(self, backend: Backend) -> Labels:
         return self._databases.fold(backend.database), self._roles.fold(backend.role)
@@ -283,6 +281,20 @@ class Tally:
     def _orphan(self, finding: Finding) -> Labels:
         job = finding.key.job if finding.key is not None else ""
         return (*self._job(finding.backend, job), finding.strongest or Evidence.OVER_BUDGET)
+
+
+def _timeouts(census: Census, *, book: BudgetBook) -> list[Gauge]:
+    """The statement timeouts that the server would apply to roles with a budget, and its check of clients."""
+    found: list[Gauge] = []
+    for role in set(book.roles) & set(census.roles.values()):
+        worst = worst_timeout(stored_timeouts(census.settings, book=book, roles=[role]))
+        if worst is not None and worst.value is not None:
+            found.append(("role_statement_timeout_seconds", (role,), worst.value.total_seconds()))
+            found.append(("timeout_inversion", (role,), float(bool(worst.inverted))))
+    check = census.settings.effective(CHECK_INTERVAL, role=None, database=None).span(CHECK_INTERVAL)
+    if check is not None:
+        found.append(("client_connection_check_interval_seconds", (), check.total_seconds()))
+    return found
 
 
 def _holder(look: Look) -> str:
