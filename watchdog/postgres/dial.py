@@ -22,6 +22,7 @@ from watchdog.errors import ReadError
 from watchdog.postgres.apart import Apart
 from watchdog.postgres.dsn import Endpoint, Parameters, endpoints_of
 from watchdog.postgres.failures import connect_failure
+from watchdog.postgres.text import Connection
 
 APPLICATION_NAME = "pgwatchdog"
 OLDEST_VERSION = 140000
@@ -29,8 +30,6 @@ SHORTEST_ATTEMPT = 0.05
 MOST_REFUSALS = 32
 TRACE_PAUSE = 600.0
 """Seconds between two traces once that many different refusals have been seen."""
-
-Connection = psycopg.AsyncConnection[tuple[object, ...]]
 
 _STATE = re.compile(rb'ErrorResponse\b.*? C "([0-9A-Z]{5})"')
 
@@ -196,6 +195,6 @@ async def _adopt(pgconn: PGconn) -> Connection:
             Reason.UNSUPPORTED_VERSION,
             f"the server is PostgreSQL {version.decode(errors='replace')}; 14 is the oldest that can be watched",
         )
-    connection: Connection = psycopg.AsyncConnection(pgconn)
+    connection = Connection(pgconn)
     await connection.set_autocommit(True)
     return connection

@@ -6,7 +6,6 @@ timeouts on to other clients.
 """
 
 import asyncio
-import codecs
 import contextlib
 import os
 import socket
@@ -15,8 +14,6 @@ from dataclasses import dataclass
 from typing import Protocol, cast
 
 import psycopg
-from psycopg.abc import Buffer
-from psycopg.adapt import Loader
 
 from watchdog.core.activity import End
 from watchdog.core.look import Reason
@@ -24,14 +21,12 @@ from watchdog.core.sockets import end_of
 from watchdog.errors import ReadError
 from watchdog.postgres.failures import statement_failure
 from watchdog.postgres.sql import statement
+from watchdog.postgres.text import Connection
 
 Row = tuple[object, ...]
 Parameters = Sequence[object] | Mapping[str, object]
-Connection = psycopg.AsyncConnection[Row]
 
 ATTEMPTS = 5
-
-_TEXT_TYPES = ("text", "name")
 
 
 class Connect(Protocol):
@@ -87,9 +82,6 @@ async def open_session(connect: Connect, *, timeout: float, idle_limit: float) -
 
     """
     connection = await connect(timeout=timeout)
-    for loader in _loaders(connection.info.parameter_status("server_encoding") or ""):
-        for name in _TEXT_TYPES:
-            connection.adapters.register_loader(name, loader)
     connection.prepare_threshold = None
     try:
         [(greeted,)] = await _insist(connection, "pid", (), timeout=timeout)
@@ -152,14 +144,19 @@ async def _bounded(connection: Connection, work: Coroutine[object, object, list[
 
 async def _abandon(connection: Connection, task: "asyncio.Task[list[Row]]") -> None:
     """Socket first: the driver then sees the end of the stream at once and has nobody to send a cancel to."""
+    task.add_done_callback(_look_at)
     _cut(connection)
     await asyncio.wait({task}, timeout=0.2)
     if not task.done():
         task.cancel()
         await asyncio.wait({task}, timeout=0.2)
-    if task.done() and not task.cancelled():
-        task.exception()  # looked at, so that it is not reported as never retrieved
     connection.pgconn.finish()
+
+
+def _look_at(task: "asyncio.Task[list[Row]]") -> None:
+    """So that a failure that comes when nobody waits any more is not reported as never retrieved."""
+    if not task.cancelled():
+        task.exception()
 
 
 def _cut(connection: Connection) -> None:
@@ -174,30 +171,3 @@ def _drop(connection: Connection) -> None:
     if connection.pgconn.transaction_status != psycopg.pq.TransactionStatus.IDLE:
         _cut(connection)
     connection.pgconn.finish()
-
-
-def _loaders(server_encoding: str) -> tuple[type[Loader], type[Loader]]:
-    """Loaders for text in both formats that never fail: what cannot be decoded is shown escaped.
-
-    The server is asked not to convert: where names of several encodings stand in one catalog, it would refuse the
-    whole answer.
-    """
-    codec = _codec(server_encoding)
-
-    class Text(Loader):
-        def load(self, data: Buffer) -> str:
-            return bytes(data).decode(codec, "backslashreplace")
-
-    class BinaryText(Text):
-        format = psycopg.pq.Format.BINARY
-
-    return Text, BinaryText
-
-
-def _codec(server_encoding: str) -> str:
-    if server_encoding in {"UTF8", "SQL_ASCII", ""}:
-        return "utf-8"
-    try:
-        return codecs.lookup(server_encoding.lower().replace("win", "cp")).name
-    except LookupError:
-        return "utf-8"
