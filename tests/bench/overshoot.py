@@ -169,6 +169,7 @@ async def _trials(servers: Mapping[str, TestServer], size: Size, slots: int, *, 
         stack.enter_context(busy_cores(os.cpu_count() or 1) if load == BUSY else nullcontext())
         locks = {id(each): asyncio.Lock() for victims in sessions.values() for each in victims}
         asking = {kind: asyncio.Lock() for kind in ROLES}
+        await asyncio.to_thread(os.sync)  # else the new servers' files go to the disk before the first acts' records
         begun = time.monotonic() + 0.2
 
         async def trial(kind: str, number: int, at: float) -> None:

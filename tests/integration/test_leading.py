@@ -211,7 +211,7 @@ async def test_a_report_takes_no_lease_and_says_who_holds_it_and_whether_the_clu
 
 async def look_until_taken(source: PostgresSource) -> None:
     async with asyncio.timeout(30):
-        while not (await source.lease(again=False)).leads:  # noqa: ASYNC110  # the server tells no event
+        while not (await source.lease()).leads:  # noqa: ASYNC110  # the server tells no event
             await asyncio.sleep(0.05)
 
 

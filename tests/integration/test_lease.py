@@ -230,7 +230,7 @@ async def test_a_session_of_ours_that_nobody_uses_any_more_cannot_lock_us_out(
     abandoned = PostgresSource(server.dsn("canceller"), Password(), TIMEOUT, IDLE_LIMIT, {})
     recorder = Recorder()
     try:
-        assert (await abandoned.lease(again=False)).taken_now
+        assert (await abandoned.lease()).taken_now
         begun = time.monotonic()
         async with daemon_on(tmp_path, armed(server.dsn("canceller"), tmp_path / "l.db"), sinks=(recorder,)):
             await recorder.until(lambda seen: seen.looks())

@@ -79,7 +79,7 @@ async def test_a_report_says_who_leads_also_where_the_cluster_is_armed(server: T
     file.chmod(0o600)
     leader = PostgresSource(server.dsn("canceller"), Password(), 3.0, 60.0, {})
     try:
-        assert (await leader.lease(again=False)).leads
+        assert (await leader.lease()).leads
         [holder] = holders(server)
         led = await asyncio.to_thread(command, "report", "-c", str(file))
     finally:

@@ -12,11 +12,12 @@ from support.replicas import STEP, Held, exported_of, folder, holders, orphan, o
 from support.servers import Connect, TestServer, until
 from support.watching import actor_on, answer, history, look_until, verdict_of
 
-from watchdog.core.acts import Result
-from watchdog.core.commands import Commands
+from watchdog.core.acts import Aim, Result
+from watchdog.core.commands import Sessions
 from watchdog.core.standing import Obstacle
 from watchdog.core.verdicts import Withheld
 from watchdog.ledger.store import Store
+from watchdog.postgres.lease import KEY, SPACE
 from watchdog.postgres.password import Password
 from watchdog.postgres.source import PostgresSource
 from watchdog.runtime.actor import Actor
@@ -26,20 +27,20 @@ async def test_what_was_decided_on_a_session_that_is_lost_before_the_act_is_not_
     server: TestServer, connect: Connect, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The lease would be free, and a new session could take it: but that is another actor, which has seen nothing."""
-    caller, real = connect(), PostgresSource.commands
+    caller, real = connect(), PostgresSource.sessions
 
-    async def commands_and_lost(source: PostgresSource, pids: Sequence[int]) -> Commands:
-        words = await real(source, pids)
+    async def asked_and_lost(source: PostgresSource, **pids: Sequence[int]) -> Sessions:
+        asked = await real(source, **pids)
         assert source._session is not None
         source._session.drop()
-        return words
+        return asked
 
     with actor_on(server, tmp_path, interval=STEP) as cycle:
         before = await look_until(cycle, lambda look: not look.disarmed)
         [holder] = holders(server)
         pid = orphan(caller, server)
         over_budget(server, pid, seconds=0.55)
-        monkeypatch.setattr(PostgresSource, "commands", commands_and_lost)
+        monkeypatch.setattr(PostgresSource, "sessions", asked_and_lost)
         look = await cycle.look(tick=True)
         monkeypatch.undo()
         assert [(each.result, each.withheld) for each in look.done] == [(Result.NOT_TRIED, Withheld.NOT_LEADER)]
@@ -79,7 +80,7 @@ async def test_a_holder_that_vanishes_while_an_answer_is_under_way_loses_the_lea
     """Its backend waits to send, so it is not idle: another limit ends it than one that has fallen silent."""
     source = PostgresSource(server.dsn("canceller"), Password(), 1.0, 4.0, {})
     try:
-        assert (await source.lease(again=False)).leads
+        assert (await source.lease()).leads
         assert source._session is not None
         pgconn = source._session.connection.pgconn
         pgconn.send_query(b"SELECT repeat('x', 1000) FROM generate_series(1, 20000)")  # nobody reads it
@@ -91,3 +92,30 @@ async def test_a_holder_that_vanishes_while_an_answer_is_under_way_loses_the_lea
     finally:
         with suppress(psycopg.Error):
             source.close()
+
+
+async def test_the_statement_that_signals_reads_the_lease_itself(
+    server: TestServer, connect: Connect, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever took the lock from the session after everything was decided: another one may hold it by now."""
+    caller, squatter, real = connect(), connect(), PostgresSource.cancel
+
+    async def cancel(source: PostgresSource, aim: Aim, *, act: str) -> tuple[Result, Withheld | None, str]:
+        assert source._session is not None
+        await source._session.connection.execute("SELECT pg_advisory_unlock_all()")
+        squatter.execute("SELECT pg_advisory_lock(%s, %s)", (SPACE, KEY))
+        return await real(source, aim, act=act)
+
+    with actor_on(server, tmp_path, interval=STEP) as cycle:
+        await look_until(cycle, lambda look: not look.disarmed)
+        pid = orphan(caller, server)
+        over_budget(server, pid, seconds=0.55)
+        monkeypatch.setattr(PostgresSource, "cancel", cancel)
+        look = await look_until(cycle, lambda look: look.done)
+        monkeypatch.undo()
+        assert [(each.result, each.withheld) for each in look.done] == [(Result.NOT_TRIED, Withheld.NOT_LEADER)]
+        assert (look.lease.leads, look.lease.holder_pid) == (False, squatter.info.backend_pid)
+        after = await cycle.look(tick=True)
+        assert after.disarmed[0] == Obstacle.LEASE_TAKEN
+        assert server.value("SELECT count(*) FROM pg_stat_activity WHERE pid = %s AND state = 'active'", pid) == 1
+    assert [(row["result"], row["detail"]) for row in history(tmp_path)] == [("not_tried", "not_leader")]

@@ -30,7 +30,8 @@ from watchdog.postgres.sql import statement
 
 CONNECTIONS = 1000
 CANCELS = int(os.environ.get("PGWATCHDOG_TEST_CANCELS", "400"))
-MOST_INNOCENT = 0.002
+MOST_INNOCENT, FEW = 0.002, 3
+"""The share that is hit while other work keeps the cores busy, and what chance makes of it among a few hundred."""
 BETTER_BY = 20
 LONG_VICTIMS = 100
 
@@ -40,8 +41,8 @@ AIM = """
     WHERE a.state = 'active' AND pg_catalog.clock_timestamp() - a.query_start >= %s
 """
 BY_VIEW = statement("cancel").replace(
-    b"FROM pg_catalog.pg_stat_get_activity(%(pid)s) AS a\nWHERE",
-    b"FROM pg_catalog.pg_stat_activity AS a\nWHERE a.pid = %(pid)s AND",
+    b"LATERAL pg_catalog.pg_stat_get_activity(%(pid)s) AS a\n    ON",
+    b"pg_catalog.pg_stat_activity AS a\n    ON a.pid = %(pid)s AND",
 )
 Connection = psycopg.AsyncConnection[TupleRow]
 
@@ -148,9 +149,9 @@ async def innocent_hits(server: TestServer, *, cancels: int, by_view: bool) -> t
                 [aimed] = victim.aimed
                 before = len(victim.hits)
                 if by_view:
-                    await session.connection.execute(BY_VIEW, guard_parameters(aim))
+                    await session.connection.execute(BY_VIEW, guard_parameters(aim, by_hand=True))
                 else:
-                    await source.cancel(aim, act="race")
+                    await source.cancel(aim, act="race", by_hand=True)
                 sent += 1
                 # A signal that is still under way hits this statement or the next one, not the one after that.
                 await victim.until(aimed + 3)
@@ -167,7 +168,7 @@ async def test_the_guard_hits_the_innocent_hardly_ever_and_far_less_than_a_guard
     sent, innocent = await innocent_hits(crowded, cancels=CANCELS, by_view=False)
     by_view, innocent_by_view = await innocent_hits(crowded, cancels=max(100, CANCELS // 10), by_view=True)
     print(f"guard: {innocent} of {sent}; guard on the view: {innocent_by_view} of {by_view}")
-    assert innocent <= max(1, MOST_INNOCENT * sent)
+    assert innocent <= max(FEW, MOST_INNOCENT * sent)
     assert innocent_by_view > 0, "the comparison is worth something"
     assert innocent / sent * BETTER_BY <= innocent_by_view / by_view
 
@@ -190,7 +191,7 @@ async def test_of_runs_that_were_judged_after_a_second_no_other_statement_is_hit
                         continue
                     aim = await aim_at(watcher, victim, least=1.0)
                     if aim is not None:
-                        result, _, _ = await source.cancel(aim, act="race")
+                        result, _, _ = await source.cancel(aim, act="race", by_hand=True)
                         sent += 1
                         signalled += result is Result.SIGNALLED
             innocent = sum(victim.innocent for victim in found)

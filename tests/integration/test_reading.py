@@ -1,5 +1,6 @@
 """What a poll and a census see of a real server."""
 
+from collections.abc import Mapping
 from datetime import timedelta
 
 import psycopg
@@ -8,7 +9,7 @@ from support.servers import Connect, TestServer, start
 from support.watching import row_of, source_on
 
 from watchdog.core.activity import UNKNOWN, Doing
-from watchdog.postgres import source as source_module
+from watchdog.postgres.session import Row, Session
 from watchdog.postgres.source import PostgresSource
 
 
@@ -75,13 +76,22 @@ async def test_a_session_of_another_role_cannot_hide_behind_our_name(server: Tes
 async def test_the_sparse_and_the_full_read_see_the_same(
     server: TestServer, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    asked, real = [], Session.rows
+
+    async def rows(session: Session, name: str, parameters: Mapping[str, object], **more: str) -> list[Row]:
+        asked.append(parameters["sparse"])
+        return await real(session, name, parameters, **more)
+
     start(connect(), "SELECT pg_sleep(60)", server)
     connect().execute("BEGIN")
     connect().execute("SELECT 1")
     with source_on(server) as source:
+        await source.census()
+        monkeypatch.setattr(Session, "rows", rows)
         sparse, _ = await source.snapshot()
-        monkeypatch.setattr(source_module, "FULL_READ_FROM", 0)
+        source._rows = 1000  # as many as the last poll saw
         full, _ = await source.snapshot()
+    assert asked == [True, False]
     assert len(sparse.backends) == 2
     assert {(row.pid, row.state, row.query and row.query.at) for row in sparse.backends} == {
         (row.pid, row.state, row.query and row.query.at) for row in full.backends

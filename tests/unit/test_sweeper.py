@@ -23,6 +23,7 @@ class Kernel:
     gone: set[End] = field(default_factory=set)
     sight: Sight = Sight.SEEN
     asked: list[set[End]] = field(default_factory=list)
+    pause: float = 0.2
 
     def closed(self, ends: Iterable[End], *, port: int, own: End | None) -> tuple[Sight, frozenset[End]]:
         assert port == 5432
@@ -115,19 +116,19 @@ def test_where_sockets_are_out_of_sight_they_are_asked_for_once_a_session() -> N
 
 def test_nothing_is_to_be_watched_where_nobody_could_be_seen_to_go() -> None:
     one = sweeper(Kernel(gone={End("10.0.0.9", 1)}))
-    told = [one.watches]
+    told = [one.pause]
     one.confirm(snapshot(row(1)))
-    told.append(one.watches)
+    told.append(one.pause)
     one.sweep()
     one.confirm(snapshot(row(1)))  # it is known to be gone
-    told.append(one.watches)
+    told.append(one.pause)
     one.confirm(snapshot(replace(row(2), client=None)))
-    told.append(one.watches)
-    assert told == [False, True, False, False]
+    told.append(one.pause)
+    assert told == [None, 0.2, None, None]
     out_of_sight = sweeper(Kernel(sight=Sight.ELSEWHERE))
     out_of_sight.confirm(snapshot(row(1)))
     out_of_sight.sweep()
-    assert not out_of_sight.watches
+    assert out_of_sight.pause is None
 
 
 def test_nothing_is_asked_before_the_port_is_known() -> None:

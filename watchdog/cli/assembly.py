@@ -3,11 +3,10 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
 
 from watchdog.cli.daemon import Daemon
 from watchdog.cli.wiring import arming_of, source_of
-from watchdog.ledger.store import Store
-from watchdog.ledger.writer import Writer
 from watchdog.runtime.actor import Actor
 from watchdog.runtime.arming import Arming
 from watchdog.runtime.board import Board
@@ -21,6 +20,9 @@ from watchdog.sockets.kernel import KernelSockets
 from watchdog.web.exposition import Exposition
 from watchdog.web.labels import Bound, Bounds
 from watchdog.web.own import OwnState
+
+if TYPE_CHECKING:
+    from watchdog.ledger.writer import Writer
 
 
 def daemon(
@@ -66,14 +68,17 @@ def daemon(
 class _Ledgers:
     """The one ledger of a daemon: kept over a reload as long as its URL stays."""
 
-    writer: Writer | None = None
+    writer: "Writer | None" = None
     keep: timedelta = timedelta(0)
 
-    def of(self, settings: Settings) -> Writer | None:
+    def of(self, settings: Settings) -> "Writer | None":
         self.keep = settings.ledger_keep
         if settings.ledger_url is None:
             self.writer = None
         elif self.writer is None or self.writer.store.url != settings.ledger_url:
+            from watchdog.ledger.store import Store  # noqa: PLC0415  # 14 MB for whoever has no ledger
+            from watchdog.ledger.writer import Writer  # noqa: PLC0415  # as above
+
             self.writer = Writer(Store(settings.ledger_url), settings.timeout.total_seconds())
         return self.writer
 
@@ -83,7 +88,7 @@ class _Ledgers:
 
 
 def _acting(
-    cluster: ClusterSettings, *, settings: Settings, arming: Arming, ledger: Writer | None, sockets: KernelSockets
+    cluster: ClusterSettings, *, settings: Settings, arming: Arming, ledger: "Writer | None", sockets: KernelSockets
 ) -> Cycle:
     source, bench = source_of(cluster, settings=settings, pause=timedelta(0))
     actor = Actor(cluster.name, source, arming, settings.policy, cluster.enforces, ledger)

@@ -35,11 +35,12 @@ async def _explain(settings: Settings, server: str, pid: int) -> str:
     cycle = wiring.looking(settings, server)
     try:
         look = await cycle.look(tick=True)
-        scene = Scene(look.census, settings.policy.protect, await cycle.source.commands([pid]))
+        asked = await cycle.source.sessions(commands=[pid])
+        scene = Scene(look.census, settings.policy.protect, asked.commands)
         lines = explained(look, pid=pid, book=settings.book, policy=settings.policy, scene=scene)
         if lines is not None:
             return "".join(map(_written, lines))
-        there = any(found == pid for found, _ in await cycle.source.alive([pid]))
+        there = any(found == pid for found, _ in asked.alive)
     finally:
         cycle.source.close()
     what = "is idle, or no client: there is nothing to judge" if there else "is not there"

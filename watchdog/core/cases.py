@@ -110,8 +110,10 @@ def cases_of(
         else:
             left = statement_run(backend) in gone and not book.is_detached(backend.role, claim=case.claim)
             until = _until_deadline(case, at=snapshot.at, skew=book.clock_skew)
-            passed = until is not None and until <= timedelta(0)
-            cases.append(replace(case, client_gone=left, deadline_passed=passed, until_deadline=until))
+            if left or until is not None:  # few: copying each case would take as long as making it
+                passed = until is not None and until <= timedelta(0)
+                case = replace(case, client_gone=left, deadline_passed=passed, until_deadline=until)
+            cases.append(case)
     return sorted(cases, key=lambda case: (case.run.start, case.run.pid)), unreadable
 
 

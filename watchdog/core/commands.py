@@ -5,7 +5,7 @@ that is cut or nested), nobody knows, and that protects.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from watchdog.core.activity import FASTPATH, Backend
@@ -51,6 +51,14 @@ class Command:
 UNREAD = Command(None)
 
 Commands = Mapping[StatementKey, Command]
+
+
+@dataclass(frozen=True, slots=True)
+class Sessions:
+    """What single sessions were asked for: which are there (pid and start), and the commands of some."""
+
+    alive: frozenset[tuple[int, datetime]] = frozenset()
+    commands: Commands = field(default_factory=dict)
 
 
 def statement_key(backend: Backend) -> StatementKey | None:

@@ -8,6 +8,7 @@ import ipaddress
 from collections.abc import Iterable
 from datetime import datetime
 from enum import StrEnum
+from functools import lru_cache
 
 from watchdog.core.activity import Backend, Clock, Doing, End
 
@@ -22,6 +23,9 @@ class Sight(StrEnum):
     NOT_ASKED = "not_asked"
 
 
+MOST_ADDRESSES = 10_000
+"""That are remembered in their shortest form: reading one takes longer than all else that is read of a row."""
+
 StatementRun = tuple[int, datetime, datetime]
 """Pid, backend start and statement start: what must be the same in both readings."""
 
@@ -30,12 +34,19 @@ def end_of(address: str | None, port: int | None) -> End | None:
     """A client's end from a row's columns; None for a Unix socket, and where the row does not show it."""
     if address is None or port is None or port <= 0:
         return None
+    shortest = _shortest(address)
+    return None if shortest is None else End(shortest, port)
+
+
+@lru_cache(maxsize=MOST_ADDRESSES)
+def _shortest(address: str) -> str | None:
+    """The form in which addresses are compared; None for what is none."""
     try:
         found = ipaddress.ip_address(address.partition("/")[0])
     except ValueError:
         return None
     mapped = found.ipv4_mapped if isinstance(found, ipaddress.IPv6Address) else None
-    return End(str(mapped or found), port)
+    return str(mapped or found)
 
 
 def statement_run(backend: Backend) -> StatementRun | None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from sqlite3 import Connection as SQLiteConnection
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, delete, event, insert, inspect, select, text, update
+from sqlalchemy import URL, Connection, Engine, create_engine, delete, event, insert, inspect, select, text, update
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 
@@ -44,6 +44,7 @@ class Store:
     url: str
     steps: Sequence[Step] = STEPS
     _engine: Engine | None = field(default=None, init=False)
+    _path: Path | None = field(default=None, init=False)
     _file: tuple[int, int] | None = field(default=None, init=False)
 
     def intend(self, acts: Iterable[Act]) -> None:
@@ -116,7 +117,7 @@ class Store:
 
     def _opened(self) -> Engine:
         """The engine, its schema up to date. A file that was taken away is no ledger, although it can be written."""
-        if self._engine is not None and self._file != _identity(self.url):
+        if self._engine is not None and self._file != _identity(self._path):
             self.close()
         if self._engine is None:
             engine = _engine(self.url)
@@ -126,7 +127,8 @@ class Store:
             except BaseException:
                 engine.dispose()
                 raise
-            self._engine, self._file = engine, _identity(self.url)
+            self._engine, self._path = engine, _path(engine.url)
+            self._file = _identity(self._path)
         return self._engine
 
 
@@ -151,13 +153,17 @@ def shown(url: str) -> str:
 _DRIVERS = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg"}
 
 
-def _identity(url: str) -> tuple[int, int] | None:
-    """Which file an SQLite ledger is; None where there is none."""
-    parsed = make_url(url)
-    if parsed.get_backend_name() != "sqlite" or parsed.database is None:
+def _path(url: URL) -> Path | None:
+    """The file of an SQLite ledger; None where there is none."""
+    return Path(url.database) if url.get_backend_name() == "sqlite" and url.database is not None else None
+
+
+def _identity(path: Path | None) -> tuple[int, int] | None:
+    """Which file it is."""
+    if path is None:
         return None
     try:
-        found = Path(parsed.database).stat()
+        found = path.stat()
     except OSError:
         return None
     return found.st_dev, found.st_ino

@@ -10,7 +10,7 @@ from watchdog.core.sockets import end_of
 from watchdog.postgres.session import Row
 
 
-class _Columns(NamedTuple):
+class Columns(NamedTuple):
     """The columns in the order of the statement; all but the first four are NULL on a bare header row."""
 
     at: datetime
@@ -37,9 +37,13 @@ class _Columns(NamedTuple):
     client_port: int | None
 
 
-def snapshot_of(rows: Sequence[Row], *, census: Census) -> Snapshot:
-    """The snapshot behind the rows of one poll; there is always at least the header."""
-    columns = [_Columns(*row) for row in rows]  # type: ignore[arg-type]  # the types are the statement's
+def columns_of(rows: Sequence[Row]) -> list[Columns]:
+    """The rows of one poll with their columns by name."""
+    return [Columns(*row) for row in rows]  # type: ignore[arg-type]  # the types are the statement's
+
+
+def snapshot_of(columns: Sequence[Columns], *, census: Census) -> Snapshot:
+    """The snapshot behind one poll; there is always at least the header."""
     head = columns[0]
     backends = tuple(
         _backend(row, pid=row.pid, started=row.started, census=census)
@@ -49,15 +53,14 @@ def snapshot_of(rows: Sequence[Row], *, census: Census) -> Snapshot:
     return Snapshot(head.at, head.postmaster_start, head.in_recovery, head.sees_all, backends)
 
 
-def strangers(rows: Sequence[Row], *, census: Census) -> frozenset[int]:
-    """The oids of roles and databases in the rows that the census does not name: younger than it, or dropped."""
-    columns = [_Columns(*row) for row in rows]  # type: ignore[arg-type]  # as above
+def strangers(columns: Sequence[Columns], *, census: Census) -> frozenset[int]:
+    """The oids of roles and databases that the census does not name: younger than it, or dropped."""
     roles = {row.role for row in columns if row.role is not None}
     databases = {row.database for row in columns if row.database is not None}
     return frozenset((roles - census.roles.keys()) | (databases - census.databases.keys()))
 
 
-def _backend(row: _Columns, *, pid: int, started: datetime, census: Census) -> Backend:
+def _backend(row: Columns, *, pid: int, started: datetime, census: Census) -> Backend:
     return Backend(
         pid=pid,
         started=started,

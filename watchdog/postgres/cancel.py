@@ -7,34 +7,41 @@ from watchdog.core.acts import Aim, Result
 from watchdog.core.look import Reason
 from watchdog.core.verdicts import Withheld
 from watchdog.errors import ReadError
+from watchdog.postgres.lease import LOCK
 from watchdog.postgres.session import Session
 
 _PROTECTED = {each.value: each for each in (Withheld.WRITER, Withheld.SYNC_REP, Withheld.WAITS_FOR_CLIENT)}
 _LOST = frozenset({Reason.TIMEOUT, Reason.CONNECTION_LOST})
 
 
-async def cancel(session: Session, aim: Aim, *, act: str) -> tuple[Result, Withheld | None, str]:
-    """Signal what `aim` describes if it is still exactly that; the answer, a protection it met, and a detail.
+async def cancel(session: Session, aim: Aim, *, act: str, by_hand: bool) -> tuple[Result, Withheld | None, str]:
+    """Signal what `aim` describes if it is still exactly that; the answer, what withheld it, and a detail.
 
-    An answer that did not come leaves open whether the signal was sent: `timed_out`. Never raises for a refusal.
+    Unless it is `by_hand`, the session must hold the lease. An answer that did not come leaves open whether the signal
+    was sent: `timed_out`. Never raises for a refusal.
     """
     try:
-        rows = await session.rows("cancel", guard_parameters(aim), comment=f"pgwatchdog act {act}")
+        parameters = guard_parameters(aim, by_hand=by_hand)
+        rows = await session.rows("cancel", parameters, comment=f"pgwatchdog act {act}")
     except ReadError as error:
         if error.reason is Reason.NOT_PERMITTED:
             return Result.NOT_PERMITTED, None, str(error)
         if error.reason in _LOST:
             return Result.TIMED_OUT, None, str(error)
         return Result.NOT_TRIED, None, str(error)
-    word = str(rows[0][0]) if rows else "gone"
+    word = str(rows[0][0])
+    if word == Withheld.NOT_LEADER:
+        return Result.NOT_TRIED, Withheld.NOT_LEADER, ""
     if word in _PROTECTED:
         return Result.PROTECTED, _PROTECTED[word], ""
     return Result(word), None, ""
 
 
-def guard_parameters(aim: Aim) -> dict[str, object]:
+def guard_parameters(aim: Aim, *, by_hand: bool) -> dict[str, object]:
     """What the guarded statement compares the row with, by the names of its parameters."""
     return {
+        **LOCK,
+        "by_hand": by_hand,
         "pid": aim.pid,
         "backend_start": aim.backend_start,
         "role": aim.role_oid,

@@ -13,7 +13,8 @@ from watchdog.postgres.session import Session
 SPACE, KEY = 0x70677764, 1
 """The two integers of the lock: 'pgwd', and the version of what it protects."""
 
-_LOCK = {"space": SPACE, "key": KEY}
+LOCK = {"space": SPACE, "key": KEY}
+"""As the parameters of a statement."""
 
 
 async def take_lease(session: Session, *, database: str) -> Lease:
@@ -28,7 +29,7 @@ async def take_lease(session: Session, *, database: str) -> Lease:
         return Lease(leads=False, obstacle=obstacle)
     if session.holds_lease:
         return Lease(leads=True)
-    [(taken,)] = await session.rows("lease", _LOCK)
+    [(taken,)] = await session.rows("lease", LOCK)
     session.holds_lease = bool(taken)
     return Lease(leads=True, taken_now=True) if taken else await read_lease(session, database=database)
 
@@ -43,7 +44,7 @@ async def read_lease(session: Session, *, database: str) -> Lease:
     obstacle = _unfit(session, database=database)
     if obstacle is not None:
         return Lease(leads=False, obstacle=obstacle)
-    rows = await session.rows("lease_holder", _LOCK)
+    rows = await session.rows("lease_holder", LOCK)
     own, taken, holder, role, name = cast("tuple[int, bool, int | None, int | None, str | None]", rows[0])
     if own != session.own_pid:
         session.behind_pooler = True

@@ -1,10 +1,13 @@
-"""Reading the first words of commands. The server takes them out of the text; the text itself never leaves it."""
+"""Asking for single sessions: whether they are there, and the first words of their commands.
 
-from collections.abc import Sequence
+The server takes the words out of the text; the text itself never leaves it.
+"""
+
+from collections.abc import Iterable
 from datetime import datetime
 from typing import cast
 
-from watchdog.core.commands import Command, Commands
+from watchdog.core.commands import Command, Sessions
 from watchdog.postgres.session import Session
 
 _SKIPPED = r"^(?:[[:space:];(]|--[^\n\r]*[\n\r]|/[*](?:(?!/[*]|[*]/).)*[*]/)*"
@@ -15,18 +18,21 @@ WHOLE_WORD = _SKIPPED + r"[A-Za-z_]+[^A-Za-z_]"
 """The word with something behind it: even where the text is cut, the word is not."""
 
 
-async def read_commands(session: Session, pids: Sequence[int]) -> Commands:
-    """The first words by statement.
+async def read_sessions(session: Session, *, commands: Iterable[int], alive: Iterable[int]) -> Sessions:
+    """Which of all these pids are there, and the first words of the commands of some.
 
     Raises:
         ReadError: with the reason.
 
     """
-    rows = await session.rows("commands", {"word": WORD, "whole_word": WHOLE_WORD, "pids": list(pids)})
-    found = {}
-    for pid, started, query, word, in_progress in cast(
-        "list[tuple[int, datetime, datetime | None, str | None, bool | None]]", rows
+    asked = {**dict.fromkeys(alive, False), **dict.fromkeys(commands, True)}
+    parameters = {"word": WORD, "whole_word": WHOLE_WORD, "pids": list(asked), "read": list(asked.values())}
+    there, words = set(), {}
+    for pid, started, query, read, word, in_progress in cast(
+        "list[tuple[int, datetime, datetime | None, bool, str | None, bool | None]]",
+        await session.rows("sessions", parameters),
     ):
-        if query is not None:
-            found[pid, started, query] = Command(word or None, in_progress=bool(in_progress))
-    return found
+        there.add((pid, started))
+        if read and query is not None:
+            words[pid, started, query] = Command(word or None, in_progress=bool(in_progress))
+    return Sessions(frozenset(there), words)

@@ -3,34 +3,33 @@
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import cast
 
 from watchdog.core.activity import End, Snapshot
 from watchdog.core.acts import Aim, Result
 from watchdog.core.census import Census
-from watchdog.core.commands import Commands
+from watchdog.core.commands import Sessions
 from watchdog.core.look import Look
 from watchdog.core.neighbours import Blocking
 from watchdog.core.offline.facts import Facts
-from watchdog.core.standing import Lease, Obstacle
+from watchdog.core.standing import Lease
 from watchdog.core.verdicts import Withheld
-from watchdog.postgres.activity import snapshot_of, strangers
+from watchdog.postgres.activity import columns_of, snapshot_of, strangers
 from watchdog.postgres.cancel import cancel
 from watchdog.postgres.census import take_census
-from watchdog.postgres.commands import read_commands
 from watchdog.postgres.dial import Dialer
 from watchdog.postgres.dsn import parameters_of, variables_of
 from watchdog.postgres.facts import read_facts
 from watchdog.postgres.lease import read_lease, take_lease
 from watchdog.postgres.password import Password
-from watchdog.postgres.session import Connection, Session, open_session
+from watchdog.postgres.session import Session, open_session
+from watchdog.postgres.sessions import read_sessions
+from watchdog.postgres.text import Connection
 
-FULL_READ_FROM = 70
-"""Running rows from which one pass over all slots is cheaper than one pass each (measured on 18)."""
-
-SPARSE_READ_FROM = 400
-"""Client connections below which one pass over all slots costs less than finding the few by id (measured on 18)."""
+ROW_IN_CONNECTIONS = 6
+"""Finding one running row by id costs the server as much as passing six connections by (measured on 18, from 100 to
+1,000 connections): with more running than that share of all connections, one pass over all is cheaper."""
 
 LEASE_DATABASE = "postgres"
 """Where the lease lives unless the configuration says otherwise: an advisory lock is one database's own."""
@@ -118,13 +117,14 @@ class PostgresSource:
         if census is None:
             census = await self.census()
         begun = time.monotonic()
-        sparse = self._rows < FULL_READ_FROM and census.connections_used >= SPARSE_READ_FROM
+        sparse = self._rows * ROW_IN_CONNECTIONS < census.connections_used
         parameters = {"sparse": sparse, "own_role": session.own_role}
         rows = await session.rows("activity", parameters)
         took = timedelta(seconds=time.monotonic() - begun)
         self._rows = len(rows)
-        snapshot = snapshot_of(rows, census=census)
-        self._strangers = strangers(rows, census=census)
+        columns = columns_of(rows)
+        snapshot = snapshot_of(columns, census=census)
+        self._strangers = strangers(columns, census=census)
         self._outdated = snapshot.sees_all != census.sees_all or not self._strangers <= self._accepted
         return snapshot, took
 
@@ -141,26 +141,18 @@ class PostgresSource:
         rows = cast("list[tuple[int, list[int]]]", await session.rows("blocking", (list(waiters),)))
         return Blocking({pid: frozenset(blockers) for pid, blockers in rows})
 
-    async def alive(self, pids: Sequence[int]) -> frozenset[tuple[int, datetime]]:
-        """Which of the sessions behind `pids` are still there, by pid and start.
+    async def sessions(self, *, commands: Sequence[int] = (), alive: Sequence[int] = ()) -> Sessions:
+        """The first words of what the backends behind `commands` run, and which sessions behind either are there.
+
+        Nothing is sent where nothing is asked.
 
         Raises:
             ReadError: with the reason.
 
         """
-        session = await self._open()
-        rows = cast("list[tuple[int, datetime]]", await session.rows("alive", (list(pids),)))
-        return frozenset(rows)
-
-    async def commands(self, pids: Sequence[int]) -> Commands:
-        """The first words of what the backends behind `pids` run.
-
-        Raises:
-            ReadError: with the reason.
-
-        """
-        session = await self._open()
-        return await read_commands(session, pids)
+        if not commands and not alive:
+            return Sessions()
+        return await read_sessions(await self._open(), commands=commands, alive=alive)
 
     async def facts(self, look: Look) -> Facts:
         """What the doctor wants to know besides a look that was just taken.
@@ -174,20 +166,14 @@ class PostgresSource:
         silence = timedelta(seconds=self.idle_limit)
         return await read_facts(session, look, lease=lease, silence=silence, variables=variables_of(self.dsn, self.env))
 
-    async def lease(self, *, again: bool) -> Lease:
-        """Take the lease or say why not; `again`: whether the session that holds it still does, by the server's list.
+    async def lease(self) -> Lease:
+        """Take the lease or say why not.
 
         Raises:
             ReadError: with the reason.
 
         """
-        if not again:
-            return await take_lease(await self._open(), database=self.lease_database)
-        session = self._session
-        if session is None or not self.is_open or not session.holds_lease:
-            # A session that was lost since has lost the lease: another one would be another actor.
-            return Lease(leads=False, obstacle=Obstacle.NOT_LEADER)
-        return await read_lease(session, database=self.lease_database)
+        return await take_lease(await self._open(), database=self.lease_database)
 
     async def lease_holder(self) -> Lease:
         """Who holds the lease, without taking it.
@@ -198,12 +184,12 @@ class PostgresSource:
         """
         return await read_lease(await self._open(), database=self.lease_database)
 
-    async def cancel(self, aim: Aim, *, act: str) -> tuple[Result, Withheld | None, str]:
+    async def cancel(self, aim: Aim, *, act: str, by_hand: bool = False) -> tuple[Result, Withheld | None, str]:
         """Send the guarded statement on the session that is open; without one nothing is tried."""
         session = self._session
         if session is None or not self.is_open:
             return Result.NOT_TRIED, None, "the session is lost"
-        return await cancel(session, aim, act=act)
+        return await cancel(session, aim, act=act, by_hand=by_hand)
 
     def close(self) -> None:
         """End the session at once, whatever state the server is in; the next call opens a new one."""

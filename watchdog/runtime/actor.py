@@ -4,6 +4,7 @@ The ledger comes first: without a durable intent nothing is signalled. What disa
 """
 
 import asyncio
+import contextlib
 import secrets
 import time
 from collections import deque
@@ -103,8 +104,6 @@ class Actor:
         acts = [self._act(verdict, memory=memory, at=at) for verdict in due]
         if not acts:
             return []
-        if any(act.verdict.hand is Hand.SIGNAL for act in acts):
-            await self._read_lease()
         if not await self._intend(acts):
             return [_stopped(act, Withheld.NO_LEDGER, read_at) for act in acts]
         return [await self._done(act, read_at=read_at) for act in acts]
@@ -138,6 +137,8 @@ class Actor:
         # A disarm file that came and went since the look is seen by the epoch: what was decided before is void.
         if self.arming.obstacles(cluster_enforces=self.enforces) or self.arming.epoch != self._epoch:
             return _stopped(act, Withheld.NOT_ARMED, read_at)
+        if not self.source.is_open:  # another session would be another actor, which has seen nothing
+            self.lease = Lease(leads=False, obstacle=Obstacle.NOT_LEADER)
         if not self.lease.leads:
             return _stopped(act, Withheld.NOT_LEADER, read_at)
         rule = next((each for each in self.policy.rules if each.name == act.verdict.rule), None)
@@ -145,8 +146,8 @@ class Actor:
         if aim is None:
             return Done(act, Result.NOT_TRIED, _since(read_at), detail="the row does not show enough to be sure")
         result, withheld, detail = await self.source.cancel(aim, act=act.id)
-        if not self.source.is_open:
-            self.lease = Lease(leads=False, obstacle=Obstacle.NOT_LEADER)
+        if withheld is Withheld.NOT_LEADER or not self.source.is_open:
+            await self._lost_lease()
         return Done(act, result, _since(read_at), withheld, detail)
 
     async def _take_lease(self, *, tick: bool) -> bool:
@@ -155,18 +156,19 @@ class Actor:
         if not tick and not before and self._started:
             return False  # who does not lead asks once a tick
         try:
-            self.lease = await self.source.lease(again=False)
+            self.lease = await self.source.lease()
         except ReadError:
             self.lease = Lease(leads=False, obstacle=Obstacle.NOT_LEADER)
         began = not self._started or self.lease.taken_now or (self.lease.leads and not before)
         self._started = True
         return began
 
-    async def _read_lease(self) -> None:
-        try:
-            self.lease = await self.source.lease(again=True)
-        except ReadError:
-            self.lease = Lease(leads=False, obstacle=Obstacle.NOT_LEADER)
+    async def _lost_lease(self) -> None:
+        """Whoever has lost the lease says at once who holds it now, if that can be had on the same session."""
+        self.lease = Lease(leads=False, obstacle=Obstacle.NOT_LEADER)
+        if self.source.is_open:
+            with contextlib.suppress(ReadError):
+                self.lease = await self.source.lease_holder()
 
     async def _recall(self, memory: PolicyMemory, *, at: datetime) -> PolicyMemory:
         """Read the ledger once for each new actor; whoever does not lead has nothing to remember."""

@@ -54,9 +54,8 @@ async def cancel_by_hand(
     if isinstance(found, Refusal):
         return found
     rule = rule_for(found.kind)
-    withheld = protection(
-        found, rule=rule, scene=Scene(look.census, cycle.policy.protect, await cycle.source.commands([pid]))
-    )
+    asked = await cycle.source.sessions(commands=[pid])
+    withheld = protection(found, rule=rule, scene=Scene(look.census, cycle.policy.protect, asked.commands))
     aim = aim_of(found, rule=rule)
     if withheld is not None or aim is None:
         return Refusal(f"pid {pid} is protected: {(withheld or Withheld.UNKNOWN_ROLE).replace('_', ' ')}")
@@ -66,7 +65,7 @@ async def cancel_by_hand(
     if rehearse:
         done = Done(act, Result.REHEARSED, timedelta(0))
     else:
-        result, met, detail = await cycle.source.cancel(aim, act=act.id)
+        result, met, detail = await cycle.source.cancel(aim, act=act.id, by_hand=True)
         done = Done(act, result, timedelta(seconds=time.monotonic() - cycle.read_at), met, detail)
     await ledger.record([done], effects=(), came_back=())
     effect = await _effect(cycle, act) if done.result is Result.SIGNALLED else None
@@ -99,8 +98,8 @@ async def _effect(cycle: Cycle, act: Act) -> Effect | None:
     while time.monotonic() < ends:
         await asyncio.sleep(PAUSE)
         snapshot, _ = await cycle.source.snapshot()
-        alive = await cycle.source.alive(pids) if (pids := vanished(acts, snapshot=snapshot)) else frozenset()
-        effects, _ = follow(acts, snapshot=snapshot, alive=alive, interval=timedelta(seconds=PATIENCE), tries=1)
+        asked = await cycle.source.sessions(alive=vanished(acts, snapshot=snapshot))
+        effects, _ = follow(acts, snapshot=snapshot, alive=asked.alive, interval=timedelta(seconds=PATIENCE), tries=1)
         if effects:
             return effects[0]
     return Effect(act.id, act.finding.run, act.verdict.rule or "", Hand.SIGNAL, Outcome.STILL_THERE, snapshot.at)

@@ -1,13 +1,13 @@
 """One look at one cluster, from the poll to the verdicts. Always forward: each step takes the one before it."""
 
 import time
+from collections.abc import Sequence
 from dataclasses import InitVar, dataclass, field
-from datetime import datetime
 
 from watchdog.core.activity import Snapshot
 from watchdog.core.acts import Effect
 from watchdog.core.census import Census
-from watchdog.core.commands import UNREAD, Commands, statement_key
+from watchdog.core.commands import UNREAD, Commands, Sessions, statement_key
 from watchdog.core.effects import Retry, came_back, follow, vanished
 from watchdog.core.judge import Bench, Judgement, Memory, judge
 from watchdog.core.look import Look
@@ -22,13 +22,15 @@ from watchdog.errors import ReadError
 from watchdog.runtime.actor import Acting
 from watchdog.runtime.ports import Sockets, Source
 from watchdog.runtime.sweeper import Sweeper
+from watchdog.runtime.timetable import Readings
 
 
 @dataclass(slots=True)
 class Cycle:
     """What a cluster's looks have in common, and what one look leaves to the next.
 
-    `read_at` is when the last snapshot came in, in monotonic seconds: waits until crossings count from there.
+    `read_at` is when the last snapshot came in, in monotonic seconds, and `placed_at` when the server's clock was read
+    for it: waits until crossings count from there.
     """
 
     server: str
@@ -41,6 +43,8 @@ class Cycle:
     census: Census | None = None
     census_failures: int = 0
     read_at: float = 0.0
+    placed_at: float = 0.0
+    readings: Readings = field(default_factory=Readings)
     memory: Memory = field(default_factory=Memory)
     policy_memory: PolicyMemory = field(default_factory=PolicyMemory)
     commands: Commands = field(default_factory=dict)
@@ -93,18 +97,22 @@ class Cycle:
 
         """
         census = self.census or await self.take_census()
-        self.sweeper.sweep()
+        if tick:  # a crossing must not wait for it
+            self.sweeper.sweep_if_due()
+        asked_at = time.monotonic()
         snapshot, took = await self.source.snapshot()
         self.read_at = time.monotonic()
+        self.placed_at = self.readings.place(snapshot.at, asked_at=asked_at, read_at=self.read_at)
         gone = self.sweeper.confirm(snapshot)
         judgement, memory = await self._judged(snapshot, census=census, tick=tick, gone=gone)
         # First what the ledger knows, where an actor begins anew: then each effect is seen, and told, once.
         standing, policy_memory = await self.actor.standing(
             self.policy_memory, census=census, complete=snapshot.sees_all, tick=tick, at=snapshot.at
         )
-        effects, retries, policy_memory = await self._followed(snapshot, judgement, memory=policy_memory)
+        asked = await self._asked(snapshot, judgement, census=census, memory=policy_memory)
+        effects, retries, policy_memory = self._followed(snapshot, judgement, asked=asked, memory=policy_memory)
         decisions, policy_memory = await self._decided(
-            snapshot, judgement, census=census, standing=standing, memory=policy_memory
+            snapshot, judgement, census=census, standing=standing, asked=asked, memory=policy_memory
         )
         done = await self.actor.carry_out(decisions.due, memory=policy_memory, at=snapshot.at, read_at=self.read_at)
         for each in done:
@@ -132,34 +140,61 @@ class Cycle:
             stuck=sum(each.final is Withheld.INEFFECTIVE for each in policy_memory.acts.values()),
         )
 
-    async def _followed(
-        self, snapshot: Snapshot, judgement: Judgement, *, memory: PolicyMemory
+    async def _asked(
+        self, snapshot: Snapshot, judgement: Judgement, *, census: Census, memory: PolicyMemory
+    ) -> Sessions:
+        """Whether the sessions behind earlier acts are still there, and the first words that matter now.
+
+        Only what is not known yet is asked for, all of it at once; no text is remembered, only words.
+        """
+        scene = Scene(census, self.policy.protect, {})
+        wanted = {
+            key: finding.backend.pid
+            for finding in wanted_commands(judgement, policy=self.policy, scene=scene)
+            if (key := statement_key(finding.backend)) is not None
+        }
+        self.commands = {key: command for key, command in self.commands.items() if key in wanted}
+        return await self._sessions(
+            commands=[pid for key, pid in wanted.items() if key not in self.commands],
+            alive=vanished(memory.acts, snapshot=snapshot),
+        )
+
+    async def _sessions(self, *, commands: Sequence[int], alive: Sequence[int] = ()) -> Sessions:
+        """Ask, and remember the words."""
+        try:
+            asked = await self.source.sessions(commands=commands, alive=alive)
+        except ReadError:
+            # Words stay unknown, and that protects; whether a session is idle or gone makes no difference to its run.
+            # If our own session is lost, the next poll says so.
+            return Sessions()
+        self.commands = {**self.commands, **asked.commands}
+        return asked
+
+    def _followed(
+        self, snapshot: Snapshot, judgement: Judgement, *, asked: Sessions, memory: PolicyMemory
     ) -> tuple[list[Effect], list[Retry], PolicyMemory]:
         """What came of earlier acts, and the memory that knows it. A look in part shows nothing of the kind."""
         if not snapshot.sees_all:
             return [], [], memory
-        effects, acts = follow(
-            memory.acts,
-            snapshot=snapshot,
-            alive=await self._alive(vanished(memory.acts, snapshot=snapshot)),
-            interval=self.bench.interval,
-            tries=self.policy.limits.tries,
-        )
         limits, at = self.policy.limits, snapshot.at
+        effects, acts = follow(
+            memory.acts, snapshot=snapshot, alive=asked.alive, interval=self.bench.interval, tries=limits.tries
+        )
         memory = learn(memory, effects=effects, acts=acts, limits=limits, at=at)
         retries, cancelled = came_back(memory.cancelled, cases=judgement.cases, at=at)
         return effects, retries, rest(memory, retries=retries, cancelled=cancelled, limits=limits, at=at)
 
-    async def _alive(self, pids: list[int]) -> frozenset[tuple[int, datetime]]:
-        try:
-            return await self.source.alive(pids) if pids else frozenset()
-        except ReadError:
-            return frozenset()  # whether its session is idle or gone makes no difference to the run
-
     async def _decided(
-        self, snapshot: Snapshot, judgement: Judgement, *, census: Census, standing: Standing, memory: PolicyMemory
+        self,
+        snapshot: Snapshot,
+        judgement: Judgement,
+        *,
+        census: Census,
+        standing: Standing,
+        asked: Sessions,
+        memory: PolicyMemory,
     ) -> tuple[Decisions, PolicyMemory]:
-        """Decide; where only the command's first word can still protect, it is read before.
+        """Decide, with the first words that could still protect.
 
         Words of earlier looks will do to say what would be done. To do it they are read again: one text may hold
         several commands, and maintenance may be the second.
@@ -176,33 +211,14 @@ class Cycle:
                 interval=self.bench.interval,
             )
 
-        fresh = await self._read_commands(judgement, census=census)
         first = decided()
         due = {statement_key(each.finding.backend): each.finding.backend.pid for each in first[0].due}
-        stale = {key: pid for key, pid in due.items() if key is not None and key not in fresh}
+        stale = {key: pid for key, pid in due.items() if key is not None and key not in asked.commands}
         if not stale or not self.policy.protect.maintenance:
             return first
-        self.commands = {**self.commands, **dict.fromkeys(stale, UNREAD), **await self._words(list(stale.values()))}
+        self.commands = {**self.commands, **dict.fromkeys(stale, UNREAD)}
+        await self._sessions(commands=list(stale.values()))
         return decided()
-
-    async def _read_commands(self, judgement: Judgement, *, census: Census) -> Commands:
-        """Read the first words that matter now and are not known yet; no text is remembered, only words."""
-        scene = Scene(census, self.policy.protect, {})
-        wanted = {
-            key: finding.backend.pid
-            for finding in wanted_commands(judgement, policy=self.policy, scene=scene)
-            if (key := statement_key(finding.backend)) is not None
-        }
-        known = {key: command for key, command in self.commands.items() if key in wanted}
-        fresh = await self._words([pid for key, pid in wanted.items() if key not in known])
-        self.commands = {**known, **fresh}
-        return fresh
-
-    async def _words(self, pids: list[int]) -> Commands:
-        try:
-            return await self.source.commands(pids) if pids else {}
-        except ReadError:
-            return {}  # they stay unknown, and that protects; if the session is lost, the next poll says so
 
     async def _judged(
         self, snapshot: Snapshot, *, census: Census, tick: bool, gone: frozenset[StatementRun]

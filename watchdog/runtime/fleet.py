@@ -9,6 +9,13 @@ from watchdog.runtime.watch import Watch
 
 CANCEL_AGAIN = 0.5
 
+FIRST_LOOKS = 0.05
+"""Seconds between the first looks of two clusters: connecting and a census take that much of two cores."""
+
+GOLDEN = (5**0.5 - 1) / 2
+"""Its multiples spread evenly however many there are, and so do those of any row of neighbours. Neighbours begin one
+after the other, so their censuses are due together: by an even step their ticks would be together as well."""
+
 
 @dataclass(slots=True)
 class Fleet:
@@ -46,8 +53,8 @@ class Fleet:
             if before is not None:
                 watch.cycle.take_over(before.cycle)
                 self._end(server)
-            delay = watch.interval * place / len(listed)
-            self._tasks[server] = self._group.create_task(watch.run(delay=delay), name=f"watch {server}")
+            run = watch.run(delay=FIRST_LOOKS * place, phase=watch.interval * (place * GOLDEN % 1))
+            self._tasks[server] = self._group.create_task(run, name=f"watch {server}")
             self._watches[server] = watch
 
     def _end(self, server: str) -> None:

@@ -7,7 +7,7 @@ from typing import Protocol
 from watchdog.core.activity import End, Snapshot
 from watchdog.core.acts import Act, Aim, Done, Effect, Result
 from watchdog.core.census import Census
-from watchdog.core.commands import Commands
+from watchdog.core.commands import Sessions
 from watchdog.core.look import Look, Unread
 from watchdog.core.neighbours import Blocking
 from watchdog.core.offline.facts import Facts
@@ -48,23 +48,20 @@ class Source(Protocol):
     async def blocking(self, waiters: Sequence[int]) -> Blocking | None:
         """Who blocks whom among `waiters`; None where that was not asked."""
 
-    async def alive(self, pids: Sequence[int]) -> frozenset[tuple[int, datetime]]:
-        """Which sessions behind `pids` are still there, by pid and start."""
-
-    async def commands(self, pids: Sequence[int]) -> Commands:
-        """The first words of what the backends behind `pids` run."""
+    async def sessions(self, *, commands: Sequence[int] = (), alive: Sequence[int] = ()) -> Sessions:
+        """In one round trip the first words of what the backends behind `commands` run, and which of all are there."""
 
     async def facts(self, look: Look) -> Facts:
         """What the doctor wants to know besides a look."""
 
-    async def lease(self, *, again: bool) -> Lease:
-        """Take the lease, or say why not; `again`: only whether the session that took it still holds it."""
+    async def lease(self) -> Lease:
+        """Take the lease, or say why not."""
 
     async def lease_holder(self) -> Lease:
         """Who holds the lease; does not take it."""
 
-    async def cancel(self, aim: Aim, *, act: str) -> tuple[Result, Withheld | None, str]:
-        """Signal what `aim` describes if it still is that, on the session that holds the lease."""
+    async def cancel(self, aim: Aim, *, act: str, by_hand: bool = False) -> tuple[Result, Withheld | None, str]:
+        """Signal what `aim` describes if it still is that, and if the session holds the lease or it is `by_hand`."""
 
     def close(self) -> None:
         """End the session at once; the next call opens a new one."""
@@ -72,6 +69,10 @@ class Source(Protocol):
 
 class Sockets(Protocol):
     """The kernel's sockets, as far as they can be seen from here. Does not block for long, and never raises."""
+
+    @property
+    def pause(self) -> float:
+        """Seconds between two sweeps of one cluster."""
 
     def closed(self, ends: Iterable[End], *, port: int, own: End | None) -> tuple[Sight, frozenset[End]]:
         """Which of the clients' ends are in no established connection to `port`, and whether that can be told."""

@@ -4,7 +4,8 @@ The poll that follows is the second reading of the rows: a run that stood in the
 established connection in between, and that still runs the same statement, has lost its client.
 """
 
-from dataclasses import dataclass, field
+import time
+from dataclasses import dataclass
 
 from watchdog.core.activity import Backend, Doing, End, Snapshot
 from watchdog.core.sockets import Sight, StatementRun, statement_run, without_client
@@ -21,21 +22,28 @@ class Sweeper:
     _known: tuple[Backend, ...] = ()
     _suspects: frozenset[StatementRun] = frozenset()
     _gone: frozenset[StatementRun] = frozenset()
-    _asked_with: End | None = field(default=None)
+    _asked_with: End | None = None
+    _swept_at: float = 0.0
 
     @property
-    def watches(self) -> bool:
-        """True where a known run's client could be seen to go."""
+    def pause(self) -> float | None:
+        """Seconds until the next sweep; None where no known run's client could be seen to go."""
         if self.sockets is None or self._is_out_of_sight:
-            return False
-        return any(each.client is not None and statement_run(each) not in self._gone for each in self._known)
+            return None
+        watches = any(each.client is not None and statement_run(each) not in self._gone for each in self._known)
+        return self.sockets.pause if watches else None
+
+    def sweep_if_due(self) -> None:
+        """Sweep before a look where no sweep has come just before it anyway."""
+        if self.pause is None or time.monotonic() - self._swept_at >= self.pause:
+            self.sweep()
 
     def sweep(self) -> bool:
         """Look at the sockets of the runs of the last poll; True where one is seen closed that was not before."""
         own, port = self.source.ends
         if self.sockets is None or port is None or (self._is_out_of_sight and self._asked_with == own):
             return False
-        self._asked_with = own
+        self._asked_with, self._swept_at = own, time.monotonic()
         watched = [each for each in self._known if statement_run(each) not in self._gone]
         ends = {each.client for each in watched if each.client is not None}
         self.sight, closed = self.sockets.closed(ends, port=port, own=own)

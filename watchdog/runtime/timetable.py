@@ -1,13 +1,14 @@
 """When to look next: at the next tick, or when the next run crosses its budget, whichever comes first.
 
 Pure arithmetic on seconds of one monotonic clock. The server says how far a run is from its crossing; only that
-distance is measured here, never an age.
+distance is measured here, never an age. No verdict depends on any of this: it only chooses the moment to ask.
 """
 
 import random
+from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import timedelta
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 
 from watchdog.core.budgets import SHORTEST_INTERVAL, BudgetBook
 from watchdog.core.look import Reason
@@ -33,19 +34,40 @@ class Appointment:
     tick: bool
 
 
+@dataclass(slots=True)
+class Readings:
+    """The last readings of a server's clock, and where on our own clock they lie."""
+
+    _last: deque[tuple[float, datetime]] = field(default_factory=lambda: deque(maxlen=MOST_LOOKS))
+
+    def place(self, at: datetime, *, asked_at: float, read_at: float) -> float:
+        """Our monotonic second at which the server said `at`: between asking and answer, the earlier the better.
+
+        The way there was as quick as the quickest of the last ten, and took what this one was slower. A look that is
+        asked for by this comes in no earlier than it should, as long as no way is quicker than all before it. A
+        clock that was set is forgotten within ten looks, and until then the bounds hold.
+        """
+        self._last.append((asked_at, at))
+        slower = max((at - other).total_seconds() - (asked_at - asked) for asked, other in self._last)
+        return min(read_at, asked_at + slower)
+
+
 def interval_in_force(configured: timedelta, *, book: BudgetBook) -> timedelta:
     """The configured interval, or the smallest budget plus grace where that is shorter, never under a second."""
     smallest = book.smallest_crossing
     return configured if smallest is None else max(SHORTEST_INTERVAL, min(configured, smallest))
 
 
-def next_look(*, recent: Sequence[float], next_tick: float, crossings: Sequence[timedelta]) -> Appointment:
+def next_look(
+    *, recent: Sequence[float], placed_at: float, next_tick: float, crossings: Sequence[timedelta]
+) -> Appointment:
     """The next appointment.
 
-    `recent` are the last looks, the newest last; `crossings` the waits since that one, shortest first.
+    `recent` are when the last looks came in, the newest last; `placed_at` is when the newest one's clock was read,
+    and `crossings` are the waits since then, shortest first.
     """
     read_at = recent[-1]
-    due = [read_at + wait.total_seconds() for wait in crossings]
+    due = [placed_at + wait.total_seconds() for wait in crossings]
     if not due:
         return Appointment(next_tick, tick=True)
     shared = max(at for at in due if at <= due[0] + SHARED_LOOK)

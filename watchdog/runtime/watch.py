@@ -23,11 +23,11 @@ STALE_CENSUS_GAP = 5.0
 CENSUS_STATEMENTS = 5
 """Round trips of a census, each with a deadline of its own."""
 
-SWEEP = 0.2
-"""Seconds between two looks at the sockets of known runs; they cost no statement."""
-
 CENSUS_PATIENCE = 5
 """A census waits for crossings, but not for more than this many of its own intervals."""
+
+
+_RNG = random.Random()  # noqa: S311  # spreads attempts, keeps no secret
 
 
 @dataclass(slots=True)
@@ -39,18 +39,24 @@ class Watch:
     interval: float
     census_interval: float
     deadline: float
-    rng: random.Random = field(default_factory=random.Random)
+    rng: random.Random = _RNG
     _recent: deque[float] = field(default_factory=lambda: deque(maxlen=MOST_LOOKS))
     _failures: int = 0
     _census_at: float = 0.0
+    _phase: float = 0.0
 
     def adopt(self, other: "Watch") -> None:
         """Go on as another watch of the same cluster would have begun: the session and the memory stay."""
         self.cycle.adopt(other.cycle)
         self.interval, self.census_interval, self.deadline = other.interval, other.census_interval, other.deadline
 
-    async def run(self, *, delay: float) -> Never:
-        """Look until cancelled; the first look comes after `delay` seconds, so that clusters do not march in step."""
+    async def run(self, *, delay: float, phase: float) -> Never:
+        """Look until cancelled, at first after `delay` seconds.
+
+        Ticks come `phase` seconds from now plus whole intervals, so that clusters do not march in step; not even those
+        that were all away and have come back together.
+        """
+        self._phase = time.monotonic() + phase - self.interval
         try:
             await asyncio.sleep(delay)
             while True:  # noqa: ASYNC110  # a pause is what it is
@@ -72,7 +78,7 @@ class Watch:
     async def _look_on(self) -> Never:
         await self._renew_census()
         appointment = Appointment(time.monotonic(), tick=True)
-        next_tick = appointment.at
+        next_tick = self._phase
         while True:
             early = await self._wait(appointment)
             look = await self.cycle.look(tick=appointment.tick and not early)
@@ -81,17 +87,20 @@ class Watch:
             self.sink.publish(look)
             if appointment.tick and not early:
                 next_tick = following_tick(next_tick, interval=self.interval, now=self.cycle.read_at)
-            appointment = next_look(recent=self._recent, next_tick=next_tick, crossings=look.waits)
+            appointment = next_look(
+                recent=self._recent, placed_at=self.cycle.placed_at, next_tick=next_tick, crossings=look.waits
+            )
             if self._census_is_due(appointment):
                 await self._renew_census()
 
     async def _wait(self, appointment: Appointment) -> bool:
         """Wait for the appointment, or until a known run's client is seen to be gone: then True."""
         while (left := appointment.at - time.monotonic()) > 0:
-            if left <= SWEEP or not self.cycle.sweeper.watches:
+            pause = self.cycle.sweeper.pause
+            if pause is None or left <= pause:
                 await asyncio.sleep(left)  # most of many clusters have nothing to sweep, and need not be woken for it
                 return False
-            await asyncio.sleep(SWEEP)
+            await asyncio.sleep(pause)
             if self.cycle.sweeper.sweep():
                 return True
         return False

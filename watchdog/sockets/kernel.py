@@ -1,11 +1,13 @@
 """Which clients are gone, asked as cheaply as it can be: the one owner of what the kernel was seen to know."""
 
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from watchdog.core.activity import End
 from watchdog.core.sockets import Sight
 from watchdog.sockets.diag import Connection, established, is_established
+from watchdog.sockets.pace import Pace
 
 
 @dataclass(slots=True)
@@ -13,6 +15,12 @@ class KernelSockets:
     """The sockets of our own network namespace. Blocks ten microseconds for each end, milliseconds for new ones."""
 
     _seen: dict[tuple[int, End], Connection] = field(default_factory=dict)
+    _pace: Pace = field(default_factory=Pace)
+
+    @property
+    def pause(self) -> float:
+        """Seconds between two sweeps of one cluster, so that those of all clusters together stay cheap."""
+        return self._pace.pause
 
     def closed(self, ends: Iterable[End], *, port: int, own: End | None) -> tuple[Sight, frozenset[End]]:
         """Which of the clients' ends are in no established connection to `port`, and whether that can be told here.
@@ -22,14 +30,21 @@ class KernelSockets:
         """
         if own is None:
             return Sight.UNIX_SOCKET, frozenset()
-        wanted = {own, *ends}
+        begun = time.monotonic()
         try:
-            if self._all_stand(wanted, port):
-                return Sight.SEEN, frozenset()
-            self._seen = {key: each for key, each in self._seen.items() if key[0] != port}
-            self._seen |= {(port, each.client): each for each in established(port)}
+            return self._closed(set(ends), port=port, own=own)
         except OSError:
             return Sight.UNAVAILABLE, frozenset()
+        finally:
+            now = time.monotonic()
+            self._pace.note(now - begun, now=now)
+
+    def _closed(self, ends: set[End], *, port: int, own: End) -> tuple[Sight, frozenset[End]]:
+        wanted = ends or {own}
+        if self._all_stand(wanted, port):
+            return Sight.SEEN, frozenset()
+        self._seen = {key: each for key, each in self._seen.items() if key[0] != port}
+        self._seen |= {(port, each.client): each for each in established(port)}
         if (port, own) not in self._seen:
             return Sight.ELSEWHERE, frozenset()
         return Sight.SEEN, frozenset(end for end in wanted if (port, end) not in self._seen)

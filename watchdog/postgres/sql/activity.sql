@@ -1,7 +1,7 @@
 -- One poll: a header row that is always there, and the client backends that run or are in a transaction.
 -- An empty answer is an answer, and a right that was lost since the last poll shows in the header.
--- Sparse: by id, one pass over the slots for each row found. Full: one pass for all, better from some 70 rows on, and
--- while there are few slots. Ages by date_part, in floating point: EXTRACT would count in numeric, a third of the cost.
+-- Sparse: by id, one pass over the slots for each row found. Full: one pass for all, better where more than a sixth of
+-- all connections run something. Ages by date_part, in floating point: EXTRACT would count in numeric, a third of the cost.
 -- No catalog is joined (a locked pg_authid must not stop us): oids are named by the census.
 WITH header AS MATERIALIZED (
     SELECT pg_catalog.clock_timestamp() AS at,

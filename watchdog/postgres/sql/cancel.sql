@@ -1,8 +1,10 @@
 -- The one statement that signals. It reads one backend's slot, holds everything that was judged against it, and signals
 -- only if all of it still stands; the first thing that does not is the answer. CASE asks in this order. The function
 -- is given the pid: the view would build every row of the server first, and by then the session has moved on.
--- A small race stays between the reading and the signal; no SQL can close it.
+-- A small race stays between the reading and the signal; no SQL can close it. Whether the lease is ours is read before
+-- the slot, from the server's own list of locks: without it the slot is not even looked at.
 SELECT CASE
+    WHEN NOT l.ours THEN 'not_leader'
     WHEN a.backend_start IS DISTINCT FROM %(backend_start)s THEN 'gone'
     WHEN a.backend_type IS DISTINCT FROM 'client backend'
       OR a.usesysid IS DISTINCT FROM %(role)s::pg_catalog.int8::pg_catalog.oid
@@ -22,5 +24,13 @@ SELECT CASE
     WHEN pg_catalog.pg_cancel_backend(a.pid) THEN 'signalled'
     ELSE 'gone'
 END
-FROM pg_catalog.pg_stat_get_activity(%(pid)s) AS a
-WHERE a.pid <> pg_catalog.pg_backend_pid()
+FROM (
+    SELECT %(by_hand)s OR EXISTS (
+        SELECT FROM pg_catalog.pg_locks AS k
+        WHERE k.locktype = 'advisory' AND k.granted AND k.pid = pg_catalog.pg_backend_pid()
+          AND k.classid = %(space)s::pg_catalog.int8::pg_catalog.oid
+          AND k.objid = %(key)s::pg_catalog.int8::pg_catalog.oid AND k.objsubid = 2
+    ) AS ours
+) AS l
+LEFT JOIN LATERAL pg_catalog.pg_stat_get_activity(%(pid)s) AS a
+    ON l.ours AND a.pid <> pg_catalog.pg_backend_pid()
