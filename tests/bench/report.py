@@ -6,7 +6,7 @@ from dataclasses import dataclass
 INTRODUCTION = """\
 # Benchmarks
 
-`make bench` measures all of this in some twelve minutes and writes this page. What is compared is measured side by
+`make bench` measures all of this in some fifteen minutes and writes this page. What is compared is measured side by
 side, in the same run on the same machine: read the ratios and the shapes, the absolute values are this machine's.
 Everything runs on it at once: servers, their clients, the daemon, and what measures them.
 

@@ -30,8 +30,8 @@ from watchdog.postgres.sql import statement
 
 CONNECTIONS = 1000
 CANCELS = int(os.environ.get("PGWATCHDOG_TEST_CANCELS", "400"))
-MOST_INNOCENT, FEW = 0.002, 3
-"""The share that is hit while other work keeps the cores busy, and what chance makes of it among a few hundred."""
+MOST_INNOCENT = 0.002
+"""The share that is hit while other work keeps the cores busy."""
 BETTER_BY = 20
 LONG_VICTIMS = 100
 
@@ -136,6 +136,7 @@ async def innocent_hits(server: TestServer, *, cancels: int, by_view: bool) -> t
     sent = innocent = 0
     with source_on(server, role="canceller") as source:
         await source.census()
+        assert (await source.lease()).leads
         session = source._session
         assert session is not None
         async with (
@@ -151,7 +152,7 @@ async def innocent_hits(server: TestServer, *, cancels: int, by_view: bool) -> t
                 if by_view:
                     await session.connection.execute(BY_VIEW, guard_parameters(aim, by_hand=True))
                 else:
-                    await source.cancel(aim, act="race", by_hand=True)
+                    await source.cancel(aim, act="race")
                 sent += 1
                 # A signal that is still under way hits this statement or the next one, not the one after that.
                 await victim.until(aimed + 3)
@@ -168,7 +169,8 @@ async def test_the_guard_hits_the_innocent_hardly_ever_and_far_less_than_a_guard
     sent, innocent = await innocent_hits(crowded, cancels=CANCELS, by_view=False)
     by_view, innocent_by_view = await innocent_hits(crowded, cancels=max(100, CANCELS // 10), by_view=True)
     print(f"guard: {innocent} of {sent}; guard on the view: {innocent_by_view} of {by_view}")
-    assert innocent <= max(FEW, MOST_INNOCENT * sent)
+    expected = MOST_INNOCENT * sent
+    assert innocent <= expected + 3 * expected**0.5, "no more than that share, by three standard deviations"
     assert innocent_by_view > 0, "the comparison is worth something"
     assert innocent / sent * BETTER_BY <= innocent_by_view / by_view
 
@@ -181,6 +183,7 @@ async def test_of_runs_that_were_judged_after_a_second_no_other_statement_is_hit
     signalled = sent = 0
     with source_on(crowded, role="canceller") as source:
         await source.census()
+        assert (await source.lease()).leads
         async with (
             await Connection.connect(crowded.dsn("postgres"), autocommit=True) as watcher,
             victims(crowded, LONG_VICTIMS, shortest=1.0, longest=4.0) as found,
@@ -191,7 +194,7 @@ async def test_of_runs_that_were_judged_after_a_second_no_other_statement_is_hit
                         continue
                     aim = await aim_at(watcher, victim, least=1.0)
                     if aim is not None:
-                        result, _, _ = await source.cancel(aim, act="race", by_hand=True)
+                        result, _, _ = await source.cancel(aim, act="race")
                         sent += 1
                         signalled += result is Result.SIGNALLED
             innocent = sum(victim.innocent for victim in found)

@@ -128,3 +128,13 @@ async def test_a_cluster_that_a_reload_takes_away_leaves_no_series() -> None:
     one.publish(look(backend(query=1), with_bench=BENCH))
     one.settle(BENCH.book, rules=(OVER_BUDGET_RULE,), bounds=Bounds(), servers=["another"])
     assert 'server="main"' not in (await one.text()).decode()
+
+
+async def test_what_could_not_be_rendered_once_is_rendered_with_the_next_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = exposition()
+    with monkeypatch.context() as patch:
+        patch.setattr("watchdog.web.exposition.generate_latest", lambda _: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            one.publish(look(backend(query=1), with_bench=BENCH))
+    one.publish(look(backend(query=1), with_bench=BENCH))
+    assert _samples_of(await one.text()) == _all_anew(one)

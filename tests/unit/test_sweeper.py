@@ -131,6 +131,25 @@ def test_nothing_is_to_be_watched_where_nobody_could_be_seen_to_go() -> None:
     assert out_of_sight.pause is None
 
 
+def test_a_look_sweeps_only_where_no_sweep_has_just_come_and_something_is_to_be_found_out() -> None:
+    kernel, source = Kernel(), Source()
+    one = sweeper(kernel, source)
+    one.sweep_if_due()
+    one.sweep_if_due()
+    assert len(kernel.asked) == 1, "that our own connection is seen is known by now"
+    one.confirm(snapshot(row(1)))
+    one.sweep()
+    one.sweep_if_due()
+    assert len(kernel.asked) == 2, "one has just come"
+    kernel.pause = 0.0
+    one.sweep_if_due()
+    assert len(kernel.asked) == 3
+    one.confirm(snapshot())
+    source.ends = (End("10.0.0.1", 2), 5432)
+    one.sweep_if_due()
+    assert len(kernel.asked) == 4, "another session may come another way"
+
+
 def test_nothing_is_asked_before_the_port_is_known() -> None:
     kernel = Kernel()
     one = sweeper(kernel, Source((OWN, None)))

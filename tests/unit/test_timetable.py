@@ -37,7 +37,7 @@ def waits(*values: float) -> list[timedelta]:
 
 def planned(recent: list[float], *, crossings: list[timedelta]) -> Appointment:
     """The look after `recent`, each of which came in at once; the next tick is at 15."""
-    return planned(recent, crossings=crossings)
+    return next_look(recent=recent, placed_at=recent[-1], next_tick=15, crossings=crossings)
 
 
 def test_without_a_crossing_the_next_look_is_the_tick() -> None:

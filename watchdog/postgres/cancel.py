@@ -31,6 +31,7 @@ async def cancel(session: Session, aim: Aim, *, act: str, by_hand: bool) -> tupl
         return Result.NOT_TRIED, None, str(error)
     word = str(rows[0][0])
     if word == Withheld.NOT_LEADER:
+        session.holds_lease = False  # whatever took it: it has to be taken again
         return Result.NOT_TRIED, Withheld.NOT_LEADER, ""
     if word in _PROTECTED:
         return Result.PROTECTED, _PROTECTED[word], ""

@@ -164,11 +164,15 @@ class Actor:
         return began
 
     async def _lost_lease(self) -> None:
-        """Whoever has lost the lease says at once who holds it now, if that can be had on the same session."""
+        """Whoever has lost the lease says at once who holds it now, if that can be had on the same session.
+
+        Should that be ourselves again, this actor has lost it all the same; the next look makes a new one.
+        """
         self.lease = Lease(leads=False, obstacle=Obstacle.NOT_LEADER)
         if self.source.is_open:
             with contextlib.suppress(ReadError):
-                self.lease = await self.source.lease_holder()
+                now = await self.source.lease_holder()
+                self.lease = self.lease if now.leads else now
 
     async def _recall(self, memory: PolicyMemory, *, at: datetime) -> PolicyMemory:
         """Read the ledger once for each new actor; whoever does not lead has nothing to remember."""

@@ -156,7 +156,7 @@ class Cycle:
         self.commands = {key: command for key, command in self.commands.items() if key in wanted}
         return await self._sessions(
             commands=[pid for key, pid in wanted.items() if key not in self.commands],
-            alive=vanished(memory.acts, snapshot=snapshot),
+            alive=vanished(memory.acts, snapshot=snapshot) if snapshot.sees_all else (),
         )
 
     async def _sessions(self, *, commands: Sequence[int], alive: Sequence[int] = ()) -> Sessions:
@@ -211,14 +211,18 @@ class Cycle:
                 interval=self.bench.interval,
             )
 
-        first = decided()
-        due = {statement_key(each.finding.backend): each.finding.backend.pid for each in first[0].due}
-        stale = {key: pid for key, pid in due.items() if key is not None and key not in asked.commands}
-        if not stale or not self.policy.protect.maintenance:
-            return first
-        self.commands = {**self.commands, **dict.fromkeys(stale, UNREAD)}
-        await self._sessions(commands=list(stale.values()))
-        return decided()
+        result, read = decided(), set(asked.commands)
+        while self.policy.protect.maintenance:
+            due = {statement_key(each.finding.backend): each.finding.backend.pid for each in result[0].due}
+            stale = {key: pid for key, pid in due.items() if key is not None and key not in read}
+            if not stale:
+                break
+            # Each is asked for once. Where one is no longer to be done, another may be due in its place.
+            self.commands = {**self.commands, **dict.fromkeys(stale, UNREAD)}
+            await self._sessions(commands=list(stale.values()))
+            read |= stale.keys()
+            result = decided()
+        return result
 
     async def _judged(
         self, snapshot: Snapshot, *, census: Census, tick: bool, gone: frozenset[StatementRun]

@@ -45,15 +45,19 @@ class Fleet:
         listed = {watch.cycle.server: watch for watch in watches}
         for server in self._tasks.keys() - listed.keys():
             self._end(server)
+        begun = 0
         for place, (server, watch) in enumerate(listed.items()):
             before = self._watches.get(server)
             if before is not None and before.cycle.source.identity == watch.cycle.source.identity:
                 before.adopt(watch)
                 continue
+            delay = FIRST_LOOKS * begun
+            begun += 1
             if before is not None:
                 watch.cycle.take_over(before.cycle)
                 self._end(server)
-            run = watch.run(delay=FIRST_LOOKS * place, phase=watch.interval * (place * GOLDEN % 1))
+                delay = min(delay, watch.interval)  # its last look is shown until then: no longer than any look is
+            run = watch.run(delay=delay, phase=watch.interval * (place * GOLDEN % 1))
             self._tasks[server] = self._group.create_task(run, name=f"watch {server}")
             self._watches[server] = watch
 

@@ -34,8 +34,11 @@ class Sweeper:
         return self.sockets.pause if watches else None
 
     def sweep_if_due(self) -> None:
-        """Sweep before a look where no sweep has come just before it anyway."""
-        if self.pause is None or time.monotonic() - self._swept_at >= self.pause:
+        """Sweep before a look, unless one has just come anyway, or nothing is left to be found out."""
+        pause = self.pause
+        if pause is None and self.sight is Sight.SEEN and self._asked_with == self.source.ends[0]:
+            return
+        if pause is None or time.monotonic() - self._swept_at >= pause:
             self.sweep()
 
     def sweep(self) -> bool:

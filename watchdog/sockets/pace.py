@@ -1,4 +1,4 @@
-"""How often sockets are looked at: five times a second, and less where that would take too much of a core."""
+"""How often sockets are looked at: five times a second, less where that takes too much of a core, never never."""
 
 from dataclasses import dataclass
 
@@ -6,7 +6,7 @@ SWEEP, LONGEST_PAUSE = 0.2, 5.0
 """Seconds between two sweeps of one cluster: as a rule, and at most."""
 
 SHARE = 0.05
-"""Of one core, for the sweeps of all clusters together."""
+"""Of one core, for the sweeps of all clusters together, as long as the longest pause allows it."""
 
 WAKING = 50e-6
 """Seconds that the event loop takes to come to a sweep and back; measured, and counted to each."""

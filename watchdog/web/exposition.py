@@ -5,11 +5,11 @@ have moved, and yields to the event loop between them.
 """
 
 import asyncio
-import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from prometheus_client import generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
@@ -28,6 +28,9 @@ from watchdog.web.tally import Tally
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 FRESH_FOR = 1.0
 """Seconds for which one joined text serves every scrape."""
+
+MOST_SHARED = 4096
+"""Pieces that are looked for among those of other clusters."""
 
 _ANY = "\0"
 """Stands in a piece for the server's name: clusters then have most pieces in common, and memory holds each once."""
@@ -84,11 +87,14 @@ class Exposition:
             return self._gzipped
 
     def _render(self, server: str, series: Series) -> None:
-        changed = list(series.changes())
-        for name, piece in zip(
-            changed, _samples(_family(BY_NAME[name], _ANY, series) for name in changed), strict=True
-        ):
-            self._pieces[name][server] = sys.intern(piece)
+        names = list(series.changes())
+        try:
+            pieces = _samples(_family(BY_NAME[name], _ANY, series) for name in names)
+        except BaseException:
+            series.tell_again(names)
+            raise
+        for name, piece in zip(names, pieces, strict=True):
+            self._pieces[name][server] = _shared(piece)
             self._blocks.pop(name, None)
 
     async def _join(self) -> None:
@@ -145,6 +151,12 @@ def _samples(families: Iterable[Family]) -> list[str]:
     """The sample lines of each family, rendered in one go. Only heads begin with a hash, whatever labels say."""
     _, *texts = f"\n{generate_latest(_Collected(families)).decode()}".split("\n# HELP ")
     return ["".join(f"{line}\n" for line in text.split("\n")[2:] if line) for text in texts]
+
+
+@lru_cache(maxsize=MOST_SHARED)
+def _shared(piece: str) -> str:
+    """The first of the pieces in recent use that was equal to this one; interned, it would stay for good on 3.12."""
+    return piece
 
 
 def _escaped(value: str) -> str:

@@ -62,6 +62,10 @@ class Series:
         moved, self._moved = self._moved, set()
         return gauges | moved
 
+    def tell_again(self, names: Iterable[str]) -> None:
+        """Let these be among the next changes: whoever was told could not make use of it."""
+        self._moved |= set(names)
+
     def count(self, name: str, labels: Labels, value: float, *, now: float | None = None) -> None:
         """Add to a counter; with `now` it is one that ends when it has not been used for an hour."""
         series = self.counters[name]

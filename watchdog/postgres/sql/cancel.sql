@@ -1,8 +1,8 @@
 -- The one statement that signals. It reads one backend's slot, holds everything that was judged against it, and signals
 -- only if all of it still stands; the first thing that does not is the answer. CASE asks in this order. The function
 -- is given the pid: the view would build every row of the server first, and by then the session has moved on.
--- A small race stays between the reading and the signal; no SQL can close it. Whether the lease is ours is read before
--- the slot, from the server's own list of locks: without it the slot is not even looked at.
+-- A small race stays between the reading and the signal; no SQL can close it. Whether the lease is ours is read first,
+-- from the server's own list of locks, so that nothing comes between the reading of the slot and the signal.
 SELECT CASE
     WHEN NOT l.ours THEN 'not_leader'
     WHEN a.backend_start IS DISTINCT FROM %(backend_start)s THEN 'gone'
