@@ -106,7 +106,7 @@ class Overshoot:
             f"armed, with a poll of {size.interval:g} s and its ledger on the disk; the poller asks the view every "
             "second and cancels what is over. Milliseconds from the crossing (the statement's start by the server plus "
             "the budget) until the client has its error, and, behind that, until the server itself had ended the "
-            "statement.",
+            "statement. Before the trials the new servers' files have gone to the disk.",
             table(head, rows),
             goals,
             tuple(notes),
