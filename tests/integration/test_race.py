@@ -30,8 +30,8 @@ from watchdog.postgres.sql import statement
 
 CONNECTIONS = 1000
 CANCELS = int(os.environ.get("PGWATCHDOG_TEST_CANCELS", "400"))
-MOST_INNOCENT = 0.002
-"""The share that is hit while other work keeps the cores busy."""
+MOST_INNOCENT = 0.003
+"""The share that was hit while other work kept every core busy, 12 of 4,000; a quiet machine has a fifth of that."""
 BETTER_BY = 20
 LONG_VICTIMS = 100
 
