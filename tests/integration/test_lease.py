@@ -35,7 +35,7 @@ from support.replicas import (
     replicas,
     seconds_until_led_by_another,
 )
-from support.servers import Connect, TestServer, make_server, until
+from support.servers import PATIENCE, Connect, TestServer, make_server, until
 from support.watching import Later, Recorder, actor_on, answer, daemon_on, history, look_until
 
 from watchdog.core.look import Look
@@ -160,7 +160,9 @@ async def test_a_leader_whose_link_swallows_everything_loses_the_lease_and_two_n
                 proxy.flow()
                 proxy.drop()
                 await seen.until(lambda us: len(us.looks()) > led + 1)
-                back = await scraped(address)
+                async with asyncio.timeout(PATIENCE):  # one text serves every scrape within a second
+                    while (back := await scraped(address)).leads is None:  # noqa: ASYNC110  # a scrape tells no event
+                        await asyncio.sleep(0.1)
     [last], [begins] = leading(seen)[-1:], leading(others)[:1]
     assert took < IDLE_LIMIT + SLACK * INTERVAL
     assert begins.snapshot.at - last.snapshot.at > timedelta(seconds=IDLE_LIMIT - 0.5)
