@@ -30,6 +30,9 @@ RECALLED = timedelta(days=1)
 
 MOST_UNWRITTEN = 10_000
 
+_LOST = Lease(leads=False, obstacle=Obstacle.NOT_LEADER)
+"""Where nobody knows who leads, only that it is not us."""
+
 
 Unwritten = tuple[list[Done], list[Effect], list[tuple[str, datetime]]]
 
@@ -49,7 +52,7 @@ class Actor:
     enforces: bool = False
     ledger: Ledger | None = None
     new_id: Callable[[], str] = lambda: secrets.token_hex(8)
-    lease: Lease = field(default_factory=lambda: Lease(leads=False, obstacle=Obstacle.NOT_LEADER))
+    lease: Lease = _LOST
     number: int = 0
     _started: bool = False
     _epoch: int = -1
@@ -138,7 +141,7 @@ class Actor:
         if self.arming.obstacles(cluster_enforces=self.enforces) or self.arming.epoch != self._epoch:
             return _stopped(act, Withheld.NOT_ARMED, read_at)
         if not self.source.is_open:  # another session would be another actor, which has seen nothing
-            self.lease = Lease(leads=False, obstacle=Obstacle.NOT_LEADER)
+            self.lease = _LOST
         if not self.lease.leads:
             return _stopped(act, Withheld.NOT_LEADER, read_at)
         rule = next((each for each in self.policy.rules if each.name == act.verdict.rule), None)
@@ -158,7 +161,7 @@ class Actor:
         try:
             self.lease = await self.source.lease()
         except ReadError:
-            self.lease = Lease(leads=False, obstacle=Obstacle.NOT_LEADER)
+            self.lease = _LOST
         began = not self._started or self.lease.taken_now or (self.lease.leads and not before)
         self._started = True
         return began
@@ -168,11 +171,12 @@ class Actor:
 
         Should that be ourselves again, this actor has lost it all the same; the next look makes a new one.
         """
-        self.lease = Lease(leads=False, obstacle=Obstacle.NOT_LEADER)
+        self.lease = _LOST
         if self.source.is_open:
             with contextlib.suppress(ReadError):
                 now = await self.source.lease_holder()
-                self.lease = self.lease if now.leads else now
+                if not now.leads:
+                    self.lease = now
 
     async def _recall(self, memory: PolicyMemory, *, at: datetime) -> PolicyMemory:
         """Read the ledger once for each new actor; whoever does not lead has nothing to remember."""

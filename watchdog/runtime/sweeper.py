@@ -34,21 +34,20 @@ class Sweeper:
         return self.sockets.pause if watches else None
 
     def sweep_if_due(self) -> None:
-        """Sweep before a look, unless one has just come anyway, or nothing is left to be found out."""
+        """Sweep before a look, unless one has just come anyway."""
         pause = self.pause
-        if pause is None and self.sight is Sight.SEEN and self._asked_with == self.source.ends[0]:
-            return
         if pause is None or time.monotonic() - self._swept_at >= pause:
             self.sweep()
 
     def sweep(self) -> bool:
         """Look at the sockets of the runs of the last poll; True where one is seen closed that was not before."""
         own, port = self.source.ends
-        if self.sockets is None or port is None or (self._is_out_of_sight and self._asked_with == own):
-            return False
-        self._asked_with, self._swept_at = own, time.monotonic()
         watched = [each for each in self._known if statement_run(each) not in self._gone]
         ends = {each.client for each in watched if each.client is not None}
+        nothing_new = self._is_out_of_sight or (self.sight is Sight.SEEN and not ends)
+        if self.sockets is None or port is None or (nothing_new and self._asked_with == own):
+            return False
+        self._asked_with, self._swept_at = own, time.monotonic()
         self.sight, closed = self.sockets.closed(ends, port=port, own=own)
         self._suspects = without_client(watched, closed=closed)
         return bool(self._suspects)

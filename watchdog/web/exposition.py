@@ -33,7 +33,8 @@ MOST_SHARED = 4096
 """Pieces that are looked for among those of other clusters."""
 
 _ANY = "\0"
-"""Stands in a piece for the server's name: clusters then have most pieces in common, and memory holds each once."""
+"""Stands in a piece for the server's name: clusters then have most pieces in common, and memory holds each once.
+Pieces lie by metric and by the server's name as it is written in the text."""
 
 
 @dataclass(slots=True)
@@ -65,8 +66,9 @@ class Exposition:
         self.book, self.rules, self.bounds = book, rules, bounds
         before = self._tallies
         self._tallies = {server: before.get(server) or Tally(book, rules, bounds) for server in servers}
+        own = [_escaped(server) for server in self._tallies]
         for name, pieces in self._pieces.items():
-            self._pieces[name] = {server: pieces[server] for server in self._tallies if server in pieces}
+            self._pieces[name] = {server: pieces[server] for server in own if server in pieces}
         self._blocks.clear()
         for server, tally in self._tallies.items():
             tally.settle(book, rules=rules, bounds=bounds)
@@ -93,8 +95,9 @@ class Exposition:
         except BaseException:
             series.tell_again(names)
             raise
+        own = _escaped(server)
         for name, piece in zip(names, pieces, strict=True):
-            self._pieces[name][server] = _shared(piece)
+            self._pieces[name][own] = _shared(piece)
             self._blocks.pop(name, None)
 
     async def _join(self) -> None:
@@ -104,7 +107,7 @@ class Exposition:
         for metric in CLUSTER_METRICS:
             block = self._blocks.get(metric.name)
             if block is None:
-                pieces = [piece.replace(_ANY, _escaped(server)) for server, piece in self._pieces[metric.name].items()]
+                pieces = [piece.replace(_ANY, own) for own, piece in self._pieces[metric.name].items()]
                 block = self._blocks[metric.name] = Block("".join((_head(metric), *pieces)).encode())
                 await asyncio.sleep(0)
             joined.append(block)
