@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from watchdog.core.offline.grants import grants
+from watchdog.core.doctor.grants import grants
 from watchdog.settings.environment import scalar_names
 from watchdog.settings.load import json_schema
 from watchdog.web.table import CLUSTER_METRICS, PROCESS_METRICS, Metric

@@ -9,7 +9,7 @@ WatchdogError
 
 from collections.abc import Sequence
 
-from watchdog.core.look import Reason
+from watchdog.core.observed.reasons import Reason
 
 
 class WatchdogError(Exception):

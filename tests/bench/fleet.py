@@ -15,7 +15,7 @@ from pathlib import Path
 
 from support.servers import TestServer, make_server
 
-from bench.crowds import crowd_on
+from bench.backends import crowd_on
 from bench.fleet_daemon import Reading
 from bench.machine import allow_many_files
 from bench.report import Goal, Section, Spread, table

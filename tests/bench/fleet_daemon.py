@@ -14,8 +14,8 @@ from pathlib import Path
 
 from bench.machine import allow_many_files, memory_of
 from watchdog.cli import assembly, wiring
-from watchdog.cli.daemon import settle_interpreter
-from watchdog.core.look import Look, Unread
+from watchdog.cli.daemon import tune_interpreter
+from watchdog.core.present.look import Look, Unread
 from watchdog.logs import Format, Level, configure_logs
 
 BEAT = 0.01
@@ -89,5 +89,5 @@ async def main(config: Path) -> None:
 if __name__ == "__main__":
     allow_many_files()
     configure_logs(form=Format.JSON, level=Level.ERROR)
-    settle_interpreter()
+    tune_interpreter()
     asyncio.run(main(Path(sys.argv[1])))

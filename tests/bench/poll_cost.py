@@ -13,7 +13,7 @@ from support.processes import get
 from support.servers import PATIENCE, TestServer, make_server, until
 from support.watching import source_on
 
-from bench.crowds import crowd_on
+from bench.backends import crowd_on
 from bench.machine import cpu_of, cpu_of_server
 from bench.report import Goal, Section, table
 from watchdog.demo.guardian import Guardian

@@ -14,7 +14,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import psycopg
 from support.servers import make_server
 
-from bench import deaths, fleet, overshoot, poll_cost, throughput
+from bench import client_death, fleet, overshoot, poll_cost, throughput
 from bench.machine import allow_many_files, description
 from bench.report import Section, page
 from watchdog.demo.guardian import Guardian
@@ -54,7 +54,9 @@ class Benchmark(Generic[S]):
 
 BENCHMARKS: dict[str, Benchmark[Any]] = {  # each with the sizes of its own
     "overshoot": Benchmark("overshoot past the crossing", overshoot.measure, overshoot.FULL, overshoot.SHORT),
-    "deaths": Benchmark("from the client's death to the finding", deaths.measure, deaths.FULL, deaths.SHORT),
+    "deaths": Benchmark(
+        "from the client's death to the finding", client_death.measure, client_death.FULL, client_death.SHORT
+    ),
     "poll_cost": Benchmark("what a poll costs the server", poll_cost.measure, poll_cost.FULL, poll_cost.SHORT),
     "fleet": Benchmark("many clusters in one process, and a scrape of them", fleet.measure, fleet.FULL, fleet.SHORT),
     "throughput": Benchmark("throughput of a watched server", throughput.measure, throughput.FULL, throughput.SHORT),

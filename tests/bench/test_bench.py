@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from bench import deaths, fleet, overshoot, poll_cost, throughput
+from bench import client_death, fleet, overshoot, poll_cost, throughput
 from bench.report import Goal, Section, Spread, page
 from watchdog.demo.guardian import Guardian
 
@@ -26,10 +26,10 @@ async def test_a_run_is_cancelled_soon_after_its_crossing_and_sooner_than_a_poll
 
 @pytest.mark.slow
 async def test_a_client_s_death_is_found_long_before_the_next_poll(guardian: Guardian) -> None:
-    found = await deaths.measure(deaths.SHORT, guardian=guardian)
-    assert len(found.found.values) == len(found.checked.values) == deaths.SHORT.kills
+    found = await client_death.measure(client_death.SHORT, guardian=guardian)
+    assert len(found.found.values) == len(found.checked.values) == client_death.SHORT.kills
     assert min(found.found.values) > 0
-    assert found.found.at(0.5) * 1000 <= TIMES * deaths.GOAL
+    assert found.found.at(0.5) * 1000 <= TIMES * client_death.GOAL
 
 
 async def test_a_poll_costs_the_server_something_and_no_more_than_an_exporter(guardian: Guardian) -> None:

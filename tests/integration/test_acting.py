@@ -15,9 +15,9 @@ from support.gates import CANCELED, WAIT, Gates, acts_of, only_these_are_signall
 from support.servers import Client, Connect, TestServer, make_server, start, until
 from support.watching import actor_on, answer, case_of, history, look_until, orphaned, verdict_of
 
-from watchdog.core.acts import Outcome, Result
-from watchdog.core.look import Look
-from watchdog.core.verdicts import Withheld
+from watchdog.core.acting.acts import Outcome, Result
+from watchdog.core.acting.verdicts import Withheld
+from watchdog.core.present.look import Look
 from watchdog.demo.guardian import Guardian
 from watchdog.runtime.cycle import Cycle
 

@@ -8,9 +8,9 @@ from support.replicas import STEP, exported_of, orphan, over_budget
 from support.servers import Connect, TestServer
 from support.watching import actor_on, answer, history, look_until, verdict_of
 
-from watchdog.core.acts import Aim, Result
-from watchdog.core.standing import Obstacle
-from watchdog.core.verdicts import Withheld
+from watchdog.core.acting.acts import CancelTarget, Result
+from watchdog.core.acting.status import DisarmReason
+from watchdog.core.acting.verdicts import Withheld
 from watchdog.postgres.source import PostgresSource
 from watchdog.runtime.arming import Arming
 
@@ -21,14 +21,14 @@ async def test_a_disarm_file_that_came_and_went_within_one_look_leaves_the_rest_
     server: TestServer, connect: Connect, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "disarm"
-    real_cancel, real_obstacles = PostgresSource.cancel, Arming.obstacles
+    real_cancel, real_obstacles = PostgresSource.cancel, Arming.disarm_reasons
 
-    async def cancel(source: PostgresSource, aim: Aim, *, act: str) -> Answer:
-        done = await real_cancel(source, aim, act=act)
+    async def cancel(source: PostgresSource, target: CancelTarget, *, act: str) -> Answer:
+        done = await real_cancel(source, target, act=act)
         file.touch()
         return done
 
-    def obstacles(arming: Arming, *, cluster_enforces: bool) -> tuple[Obstacle, ...]:
+    def disarm_reasons(arming: Arming, *, cluster_enforces: bool) -> tuple[DisarmReason, ...]:
         found = real_obstacles(arming, cluster_enforces=cluster_enforces)
         file.unlink(missing_ok=True)
         return found
@@ -39,7 +39,7 @@ async def test_a_disarm_file_that_came_and_went_within_one_look_leaves_the_rest_
         for pid in [orphan(each, server) for each in callers]:
             over_budget(server, pid, seconds=0.55)
         monkeypatch.setattr(PostgresSource, "cancel", cancel)
-        monkeypatch.setattr(Arming, "obstacles", obstacles)
+        monkeypatch.setattr(Arming, "disarm_reasons", disarm_reasons)
         look = await cycle.look(tick=True)
         monkeypatch.undo()
         after = await cycle.look(tick=True)
@@ -48,22 +48,22 @@ async def test_a_disarm_file_that_came_and_went_within_one_look_leaves_the_rest_
         (Result.NOT_TRIED, Withheld.NOT_ARMED),
         (Result.NOT_TRIED, Withheld.NOT_ARMED),
     ]
-    assert (after.done, after.disarmed) == ((), (Obstacle.WARMING_UP,))
-    assert after.standing.actor > look.standing.actor
+    assert (after.done, after.disarmed) == ((), (DisarmReason.WARMING_UP,))
+    assert after.status.actor > look.status.actor
 
 
 async def test_arming_by_a_reload_counts_as_a_new_start(server: TestServer, tmp_path: Path) -> None:
     arming = Arming(policy_enforces=False)
     with actor_on(server, tmp_path, interval=STEP, arming=arming) as cycle:
-        before = await look_until(cycle, lambda look: Obstacle.WARMING_UP not in look.disarmed)
-        arming.adopt(Arming(policy_enforces=True))
+        before = await look_until(cycle, lambda look: DisarmReason.WARMING_UP not in look.disarmed)
+        arming.apply_config(Arming(policy_enforces=True))
         after = await cycle.look(tick=True)
         again = await look_until(cycle, lambda look: not look.disarmed)
-    assert before.disarmed == (Obstacle.POLICY_MODE,)
-    assert after.standing.actor > before.standing.actor
-    assert after.disarmed == (Obstacle.WARMING_UP,)
+    assert before.disarmed == (DisarmReason.POLICY_MODE,)
+    assert after.status.actor > before.status.actor
+    assert after.disarmed == (DisarmReason.WARMING_UP,)
     assert (await exported_of(after)).enforcing is False
-    assert again.standing.actor == after.standing.actor
+    assert again.status.actor == after.status.actor
 
 
 async def test_what_was_rehearsed_is_cancelled_once_a_reload_arms(
@@ -74,7 +74,7 @@ async def test_what_was_rehearsed_is_cancelled_once_a_reload_arms(
     with actor_on(server, tmp_path, interval=STEP, arming=arming) as cycle:
         rehearsed = await look_until(cycle, lambda look: look.done)
         assert verdict_of(await cycle.look(tick=True), pid).carried_out, "it is rehearsed once"
-        arming.adopt(Arming(policy_enforces=True))
+        arming.apply_config(Arming(policy_enforces=True))
         armed = await look_until(cycle, lambda look: look.done, timeout=10)
     assert [each.result for each in (*rehearsed.done, *armed.done)] == [Result.REHEARSED, Result.SIGNALLED]
     assert answer(caller) == CANCELED

@@ -15,7 +15,7 @@ from support.proxy import proxy_to
 from support.servers import TestServer, make_server
 from support.watching import source_on
 
-from watchdog.core.look import Reason
+from watchdog.core.observed.reasons import Reason
 from watchdog.demo.guardian import Guardian
 from watchdog.errors import ReadError
 from watchdog.postgres.password import Password

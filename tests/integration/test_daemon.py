@@ -15,9 +15,10 @@ from support.proxy import proxy_to
 from support.servers import Connect, TestServer, start
 from support.watching import Later, Recorder, daemon_on
 
-from watchdog.core.activity import Snapshot
-from watchdog.core.evidence import Kind
-from watchdog.core.look import Look, Reason
+from watchdog.core.judging.evidence import Kind
+from watchdog.core.observed.activity import Snapshot
+from watchdog.core.observed.reasons import Reason
+from watchdog.core.present.look import Look
 from watchdog.postgres.source import PostgresSource
 
 LIMITS = "policy: {limits: {per_minute: 600, pause: 0s}}\n"

@@ -13,10 +13,10 @@ from support.replicas import INTERVAL, STEP, Exported, armed, exported_of, orpha
 from support.servers import Connect, TestServer, until
 from support.watching import actor_on, answer, history, look_until, verdict_of
 
-from watchdog.core.acts import Aim, Result
-from watchdog.core.look import Look
-from watchdog.core.standing import Obstacle
-from watchdog.core.verdicts import Withheld
+from watchdog.core.acting.acts import CancelTarget, Result
+from watchdog.core.acting.status import DisarmReason
+from watchdog.core.acting.verdicts import Withheld
+from watchdog.core.present.look import Look
 from watchdog.demo.guardian import Guardian
 from watchdog.postgres.source import PostgresSource
 from watchdog.runtime.arming import Arming
@@ -39,9 +39,9 @@ async def test_a_disarm_file_that_appears_between_two_acts_stops_the_second(
     real = PostgresSource.cancel
     aims: list[int] = []
 
-    async def cancel(self: PostgresSource, aim: Aim, *, act: str) -> Answer:
-        aims.append(aim.pid)
-        done = await real(self, aim, act=act)
+    async def cancel(self: PostgresSource, target: CancelTarget, *, act: str) -> Answer:
+        aims.append(target.pid)
+        done = await real(self, target, act=act)
         file.touch()
         return done
 
@@ -63,7 +63,7 @@ async def test_a_disarm_file_that_appears_between_two_acts_stops_the_second(
     assert aims == [hit]
     assert answer(callers[hit]) == CANCELED
     assert is_active(server, spared)
-    assert (after.done, after.disarmed) == ((), (Obstacle.DISARM_FILE,))
+    assert (after.done, after.disarmed) == ((), (DisarmReason.DISARM_FILE,))
     assert verdict_of(after, spared).withheld is Withheld.NOT_ARMED
     assert {row["pid"]: row["result"] for row in history(tmp_path)} == {hit: "signalled", spared: "not_tried"}
     told, then = await exported_of(look), await exported_of(after)
@@ -86,9 +86,9 @@ async def test_the_removal_of_the_disarm_file_counts_as_a_new_start(
         file.unlink()
         anew = await cycle.look(tick=True)
         acts = await look_until(cycle, lambda look: look.done)
-    assert (disarmed.disarmed, disarmed.done) == ((Obstacle.DISARM_FILE,), ())
+    assert (disarmed.disarmed, disarmed.done) == ((DisarmReason.DISARM_FILE,), ())
     assert verdict_of(disarmed, pid).withheld is Withheld.NOT_ARMED
-    assert anew.standing.actor > before.standing.actor
+    assert anew.status.actor > before.status.actor
     assert verdict_of(anew, pid).withheld is Withheld.WARMING_UP
     exported = await exported_of(anew)
     assert (exported.enforcing, exported.disarmed) == (False, {"warming_up"})
@@ -118,8 +118,8 @@ async def test_a_disarm_file_that_cannot_be_looked_for_disarms(
     pid = orphan(connect(), server)
     over_budget(server, pid, seconds=0.5)
     with actor_on(server, tmp_path, interval=STEP, arming=Arming(policy_enforces=True, disarm_file=file)) as cycle:
-        look = await look_until(cycle, lambda look: Obstacle.WARMING_UP not in look.disarmed)
-    assert (look.disarmed, look.done) == ((Obstacle.DISARM_FILE,), ())
+        look = await look_until(cycle, lambda look: DisarmReason.WARMING_UP not in look.disarmed)
+    assert (look.disarmed, look.done) == ((DisarmReason.DISARM_FILE,), ())
     assert verdict_of(look, pid).withheld is Withheld.NOT_ARMED
     assert (await exported_of(look)).disarmed == {"disarm_file"}
 
@@ -132,12 +132,12 @@ def test_a_disarm_file_in_a_folder_that_our_user_may_not_enter_disarms(public_fo
     try:
         if user == 0:
             os.seteuid(65_534)  # root may enter everything
-        found = arming.obstacles(cluster_enforces=True)
+        found = arming.disarm_reasons(cluster_enforces=True)
     finally:
         os.seteuid(user)
         closed.chmod(0o700)
-    assert found == (Obstacle.DISARM_FILE,)
-    assert arming.obstacles(cluster_enforces=True) == ()
+    assert found == (DisarmReason.DISARM_FILE,)
+    assert arming.disarm_reasons(cluster_enforces=True) == ()
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from support.processes import command, get, samples
 from support.servers import Client, TestServer, make_server, start
 from support.watching import Recorder, answer, daemon_on
 
-from watchdog.core.stored import UNITS, parse_span
+from watchdog.core.observed.stored_settings import UNITS, parse_span
 from watchdog.demo.guardian import Guardian
 
 

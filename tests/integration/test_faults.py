@@ -11,15 +11,15 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from support.builders import backend, bench, book, census, rule, snapshot
+from support.builders import backend, book, census, judge_settings, rule, snapshot
 from support.processes import COMMAND, daemon_process, environment, get, samples
 from support.proxy import proxy_to
 from support.servers import Connect, TestServer, start, until
 from support.watching import Recorder, daemon_on, found, look_until, orphaned, source_on, watcher
 
-from watchdog.core.judge import Memory, judge
-from watchdog.core.look import Reason
-from watchdog.core.neighbours import Blocking
+from watchdog.core.judging.judge import Memory, judge
+from watchdog.core.observed.blocking import Blocking
+from watchdog.core.observed.reasons import Reason
 from watchdog.demo.guardian import Guardian
 from watchdog.demo.server import free_port
 from watchdog.errors import ReadError
@@ -240,10 +240,10 @@ async def test_a_hundred_copies_in_one_dense_queue_are_judged_without_stopping_t
     ]
     edges = Blocking({p: frozenset(range(p)) for p in range(1, 200)})
     memory = Memory()
-    settings = bench(book(rule(copies=1, retry_gap=0.5)))
+    settings = judge_settings(book(rule(copies=1, retry_gap=0.5)))
     begun = time.monotonic()
     for _ in range(2):
-        _, memory = judge(snapshot(*rows), bench=settings, census=census(), memory=memory, tick=True, blocking=edges)
+        _, memory = judge(snapshot(*rows), settings=settings, census=census(), memory=memory, tick=True, blocking=edges)
     assert time.monotonic() - begun < 5 * 0.1
 
 

@@ -8,8 +8,8 @@ from support.gates import CANCELED, WAIT, WAIT_AGAIN, Gates, acts_of, before_the
 from support.servers import Connect, TestServer, start
 from support.watching import actor_on, answer, history, look_until, orphaned, verdict_of
 
-from watchdog.core.acts import Aim, Result
-from watchdog.core.verdicts import Withheld
+from watchdog.core.acting.acts import CancelTarget, Result
+from watchdog.core.acting.verdicts import Withheld
 
 
 async def test_a_loop_that_was_missed_between_two_fetches_is_tried_again_at_its_next_one(
@@ -23,7 +23,7 @@ async def test_a_loop_that_was_missed_between_two_fetches_is_tried_again_at_its_
     loop.execute("SELECT pg_sleep(1.1)")
     pid = start(loop, "FETCH 1 FROM c", server)
 
-    def between_two_fetches(_: Aim) -> None:
+    def between_two_fetches(_: CancelTarget) -> None:
         gates.open()
         assert answer(loop) is None
 

@@ -13,10 +13,10 @@ from support.gates import CANCELED, WAIT, WAIT_AGAIN, Gates, acts_of, before_the
 from support.servers import Client, Connect, TestServer, start, until
 from support.watching import actor_on, answer, history, look_until
 
-from watchdog.core.acts import Aim, Result
-from watchdog.core.look import Look
-from watchdog.core.policy import Policy
-from watchdog.core.verdicts import Hand, Withheld
+from watchdog.core.acting.acts import CancelTarget, Result
+from watchdog.core.acting.policy import Policy
+from watchdog.core.acting.verdicts import Hand, Withheld
+from watchdog.core.present.look import Look
 from watchdog.runtime.cycle import Cycle
 
 WRITERS_TOO = Policy((cancel_rule(writers=True),), FREE)
@@ -45,7 +45,7 @@ class Guard:
         sql = f"SELECT count(*) FROM pg_stat_activity WHERE pid = %s AND {condition}"
         until(lambda: self.server.value(sql, self.pid), what=condition)
 
-    def goes_on(self, _: Aim) -> None:
+    def goes_on(self, _: CancelTarget) -> None:
         """The victim's statement ends, and its next one begins."""
         self.gates.open()
         assert answer(self.victim) is None
@@ -53,7 +53,7 @@ class Guard:
 
     async def refuses(
         self,
-        happens: Callable[[Aim], Aim | None],
+        happens: Callable[[CancelTarget], CancelTarget | None],
         result: Result,
         withheld: Withheld | None = None,
         *,
@@ -88,7 +88,7 @@ def guard(server: TestServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, c
 async def test_a_session_that_begins_to_write_is_spared(guard: Guard) -> None:
     start(guard.victim, f"SELECT {WAIT}, pg_current_xact_id(), {WAIT_AGAIN}", guard.server)
 
-    def writes(_: Aim) -> None:
+    def writes(_: CancelTarget) -> None:
         guard.gates.open()
         guard.shows("backend_xid IS NOT NULL")
 
@@ -102,7 +102,7 @@ async def test_a_session_that_begins_to_write_is_signalled_where_the_rule_allows
 ) -> None:
     start(guard.victim, f"SELECT {WAIT}, pg_current_xact_id(), {WAIT_AGAIN}", server)
 
-    def writes(_: Aim) -> None:
+    def writes(_: CancelTarget) -> None:
         guard.gates.open()
         guard.shows("backend_xid IS NOT NULL")
 
@@ -129,7 +129,7 @@ async def test_a_session_that_begins_to_wait_for_its_client_is_spared(guard: Gua
         guard.victim.pgconn.flush()
         guard.shows("wait_event = 'advisory'")
 
-        def falls_silent(_: Aim) -> None:
+        def falls_silent(_: CancelTarget) -> None:
             guard.gates.open()
             guard.shows("wait_event = 'ClientRead'")
 
@@ -156,7 +156,7 @@ async def test_a_session_that_begins_to_wait_for_a_standby_is_spared_also_where_
         pid = start(victim, f"UPDATE accounts SET balance = 9 WHERE id = 7 AND {WAIT} IS NOT NULL", own_server)
         waits = "SELECT count(*) FROM pg_stat_activity WHERE pid = %s AND wait_event = 'SyncRep'"
 
-        def commits(_: Aim) -> None:
+        def commits(_: CancelTarget) -> None:
             gates.open()
             until(lambda: own_server.value(waits, pid), what="the wait for a standby")
 
@@ -193,7 +193,7 @@ async def test_c30_a_session_between_statements_is_spared(first: str, guard: Gua
     guard.victim.execute(first)
     start(guard.victim, f"SELECT {WAIT}", guard.server)
 
-    def ends(_: Aim) -> None:
+    def ends(_: CancelTarget) -> None:
         guard.gates.open()
         assert answer(guard.victim) is None
         guard.shows("state LIKE 'idle%%'")
@@ -207,7 +207,7 @@ async def test_c30_a_session_that_has_gone_is_no_failure(guard: Guard, server: T
     pid = start(guard.victim, f"SELECT {WAIT}", server)
     successor = connect()
 
-    def goes(_: Aim) -> None:
+    def goes(_: CancelTarget) -> None:
         server.value("SELECT pg_terminate_backend(%s, 5000)", pid)
         start(successor, f"SELECT {WAIT}", server)
 
@@ -222,7 +222,7 @@ async def test_c30_a_session_that_has_got_the_pid_of_another_is_spared(guard: Gu
     start(guard.victim, f"SELECT {WAIT}", guard.server)
     successor = connect()
     await guard.refuses(
-        lambda aim: replace(aim, pid=start(successor, f"SELECT {WAIT}", guard.server)),
+        lambda target: replace(target, pid=start(successor, f"SELECT {WAIT}", guard.server)),
         Result.GONE,
     )
     guard.gates.open()
@@ -234,7 +234,7 @@ async def test_a_session_that_takes_another_name_is_spared(guard: Guard) -> None
     rename = "set_config('application_name', 'somebody else', false)"
     start(guard.victim, f"SELECT {WAIT}, {rename}, {WAIT_AGAIN}", guard.server)
 
-    def renames(_: Aim) -> None:
+    def renames(_: CancelTarget) -> None:
         guard.gates.open()
         guard.shows("application_name = 'somebody else'")
 
@@ -247,7 +247,7 @@ async def test_a_procedure_that_commits_meanwhile_is_spared(guard: Guard) -> Non
     """What it has done stays, what it still would do would be lost; only the transaction's start tells."""
     start(guard.victim, f"DO $$ BEGIN PERFORM {WAIT}; COMMIT; PERFORM {WAIT_AGAIN}; END $$", guard.server)
 
-    def commits(_: Aim) -> None:
+    def commits(_: CancelTarget) -> None:
         guard.gates.open()
         guard.shows("xact_start > query_start AND wait_event = 'advisory'")
 
@@ -265,20 +265,23 @@ def one_look(server: TestServer, connect: Connect, tmp_path: Path) -> Iterator[t
         yield cycle, victim, gates
 
 
-BENT: dict[str, tuple[Callable[[Aim], Aim], Result]] = {
-    "backend start": (lambda aim: replace(aim, backend_start=aim.backend_start - TICK), Result.GONE),
-    "statement": (lambda aim: replace(aim, statement=(aim.statement or aim.backend_start) + TICK), Result.MOVED_ON),
-    "transaction": (
-        lambda aim: replace(aim, transaction=(aim.transaction or aim.backend_start) - TICK),
+BENT: dict[str, tuple[Callable[[CancelTarget], CancelTarget], Result]] = {
+    "backend start": (lambda target: replace(target, backend_start=target.backend_start - TICK), Result.GONE),
+    "statement": (
+        lambda target: replace(target, statement=(target.statement or target.backend_start) + TICK),
         Result.MOVED_ON,
     ),
-    "no transaction": (lambda aim: replace(aim, transaction=None), Result.MOVED_ON),
-    "state": (lambda aim: replace(aim, state="idle in transaction"), Result.MOVED_ON),
-    "fast path": (lambda aim: replace(aim, state="fastpath function call"), Result.MOVED_ON),
-    "role": (lambda aim: replace(aim, role_oid=aim.role_oid + 1), Result.MOVED_ON),
-    "no name": (lambda aim: replace(aim, application_name=""), Result.MOVED_ON),
-    "name in other letters": (lambda aim: replace(aim, application_name="scan:orders:W1"), Result.MOVED_ON),
-    "age": (lambda aim: replace(aim, least_age=timedelta(hours=1)), Result.MOVED_ON),
+    "transaction": (
+        lambda target: replace(target, transaction=(target.transaction or target.backend_start) - TICK),
+        Result.MOVED_ON,
+    ),
+    "no transaction": (lambda target: replace(target, transaction=None), Result.MOVED_ON),
+    "state": (lambda target: replace(target, state="idle in transaction"), Result.MOVED_ON),
+    "fast path": (lambda target: replace(target, state="fastpath function call"), Result.MOVED_ON),
+    "role": (lambda target: replace(target, role_oid=target.role_oid + 1), Result.MOVED_ON),
+    "no name": (lambda target: replace(target, application_name=""), Result.MOVED_ON),
+    "name in other letters": (lambda target: replace(target, application_name="scan:orders:W1"), Result.MOVED_ON),
+    "age": (lambda target: replace(target, least_age=timedelta(hours=1)), Result.MOVED_ON),
 }
 
 
@@ -305,11 +308,11 @@ async def test_the_watchdogs_own_session_is_nobody_to_aim_at(
 ) -> None:
     cycle, victim, gates = one_look
 
-    def at_ourselves(aim: Aim) -> Aim:
+    def at_ourselves(target: CancelTarget) -> CancelTarget:
         with server.admin() as admin:
             own = "SELECT pid, backend_start FROM pg_stat_activity WHERE usename = 'canceller'"
             [(pid, started)] = admin.execute(own).fetchall()
-        return replace(aim, pid=pid, backend_start=started)  # type: ignore[arg-type]  # as the server has them
+        return replace(target, pid=pid, backend_start=started)  # type: ignore[arg-type]  # as the server has them
 
     before_the_signal(monkeypatch, at_ourselves)
     look = await look_until(cycle, lambda look: look.done)
@@ -355,13 +358,13 @@ async def test_a_parallel_worker_is_nobody_to_aim_at(
     """Its row has its leader's role, name, state and starts: only the type of the backend tells them apart."""
     with parallel_query(server, connect) as (leader, workers):
 
-        def at_a_worker(aim: Aim) -> Aim:
+        def at_a_worker(target: CancelTarget) -> CancelTarget:
             with server.admin() as admin:
                 columns = "pid, backend_start, query_start, xact_start"
                 sql = f"SELECT {columns} FROM pg_stat_activity WHERE leader_pid = %s LIMIT 1"
-                [(pid, started, statement, transaction)] = admin.execute(sql, [aim.pid]).fetchall()
+                [(pid, started, statement, transaction)] = admin.execute(sql, [target.pid]).fetchall()
             changes = {"pid": pid, "backend_start": started, "statement": statement, "transaction": transaction}
-            return replace(aim, **changes)  # type: ignore[arg-type]  # as the server has them
+            return replace(target, **changes)  # type: ignore[arg-type]  # as the server has them
 
         before_the_signal(monkeypatch, at_a_worker)
         with actor_on(server, tmp_path) as cycle:

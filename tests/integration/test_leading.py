@@ -14,10 +14,10 @@ from support.replicas import STEP, Held, armed, exported_of, folder, holders, or
 from support.servers import Connect, TestServer
 from support.watching import actor_on, answer, history, look_until, verdict_of
 
-from watchdog.core.acts import Result
-from watchdog.core.look import Look
-from watchdog.core.standing import Obstacle
-from watchdog.core.verdicts import Withheld
+from watchdog.core.acting.acts import Result
+from watchdog.core.acting.status import DisarmReason
+from watchdog.core.acting.verdicts import Withheld
+from watchdog.core.present.look import Look
 from watchdog.demo.guardian import Guardian
 from watchdog.errors import ReadError
 from watchdog.ledger.store import Store
@@ -29,7 +29,7 @@ from watchdog.runtime.arming import Arming
 
 def warm(look: Look) -> bool:
     """True where the actor has watched for long enough: whatever is in the way is something else."""
-    return Obstacle.WARMING_UP not in look.disarmed
+    return DisarmReason.WARMING_UP not in look.disarmed
 
 
 async def test_what_was_decided_before_a_freeze_is_not_signalled_after_the_lease_was_lost(
@@ -58,7 +58,7 @@ async def test_what_was_decided_before_a_freeze_is_not_signalled_after_the_lease
     assert follower.lease.holder_pid == holder
     assert [each.result for each in late.done] == [Result.TIMED_OUT], "its session was gone, so nothing was sent"
     assert state == "active"
-    assert (comes_back.lease.leads, comes_back.disarmed[0]) == (False, Obstacle.NOT_LEADER)
+    assert (comes_back.lease.leads, comes_back.disarmed[0]) == (False, DisarmReason.NOT_LEADER)
     assert answer(caller) == CANCELED
     assert [row["result"] for row in history(one) + history(two)] == ["timed_out", "signalled"]
 
@@ -78,9 +78,9 @@ async def test_losing_the_session_ends_the_power_to_act_and_the_next_look_is_tha
         anew = await cycle.look(tick=True)
         acts = await look_until(cycle, lambda look: look.done)
         assert holders(server) not in ([], [holder])
-    assert anew.lease.taken_now
-    assert anew.standing.actor > before.standing.actor
-    assert (anew.disarmed, verdict_of(anew, pid).withheld) == ((Obstacle.WARMING_UP,), Withheld.WARMING_UP)
+    assert anew.lease.just_acquired
+    assert anew.status.actor > before.status.actor
+    assert (anew.disarmed, verdict_of(anew, pid).withheld) == ((DisarmReason.WARMING_UP,), Withheld.WARMING_UP)
     exported = await exported_of(anew)
     assert (exported.leads, exported.enforcing, exported.disarmed) == (1, False, {"warming_up"})
     assert acts.snapshot.at - anew.snapshot.at >= timedelta(seconds=2 * STEP)
@@ -103,7 +103,7 @@ async def test_a_daemon_in_another_database_than_the_lease_never_leads_also_wher
         assert len(holders(server)) == 1
     assert acts.lease.leads
     for look in (*alone, beside):
-        assert (look.lease.leads, look.disarmed, look.done) == (False, (Obstacle.OTHER_DATABASE,), ())
+        assert (look.lease.leads, look.disarmed, look.done) == (False, (DisarmReason.OTHER_DATABASE,), ())
     assert {verdict_of(look, pid).withheld for look in alone} == {Withheld.NOT_LEADER}
     exported = await exported_of(alone[0])
     assert (exported.leads, exported.enforcing, exported.disarmed) == (0, False, {"other_database"})
@@ -155,7 +155,7 @@ async def test_behind_a_transaction_pooler_nobody_leads_although_both_would_get_
     assert trap[0][1] is True
     for look in looks:
         assert not look.lease.leads
-        assert Obstacle.BEHIND_POOLER in look.disarmed
+        assert DisarmReason.BEHIND_POOLER in look.disarmed
         assert (verdict_of(look, pid).withheld, look.done) == (Withheld.NOT_LEADER, ())
     assert "behind_pooler" in (await exported_of(looks[0])).disarmed
     assert server.value("SELECT state FROM pg_stat_activity WHERE pid = %s", pid) == "active"
@@ -175,9 +175,9 @@ async def test_in_dry_run_somebody_elses_lock_withholds_nothing_and_another_pgwa
         with actor_on(server, folder(tmp_path, "two"), interval=STEP, arming=dry) as other:
             follows = await look_until(other, warm)
     assert [each.result for each in taken.done] == [Result.REHEARSED]
-    assert set(taken.disarmed) == {Obstacle.POLICY_MODE, Obstacle.LEASE_TAKEN}
+    assert set(taken.disarmed) == {DisarmReason.POLICY_MODE, DisarmReason.LEASE_TAKEN}
     assert (verdict_of(follows, pid).withheld, follows.done) == (Withheld.NOT_LEADER, ())
-    assert set(follows.disarmed) == {Obstacle.POLICY_MODE, Obstacle.NOT_LEADER}
+    assert set(follows.disarmed) == {DisarmReason.POLICY_MODE, DisarmReason.NOT_LEADER}
 
 
 async def test_a_report_takes_no_lease_and_says_who_holds_it_and_whether_the_cluster_is_armed(

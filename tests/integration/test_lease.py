@@ -38,8 +38,8 @@ from support.replicas import (
 from support.servers import PATIENCE, Connect, TestServer, make_server, until
 from support.watching import Later, Recorder, actor_on, answer, daemon_on, history, look_until
 
-from watchdog.core.look import Look
-from watchdog.core.standing import Obstacle
+from watchdog.core.acting.status import DisarmReason
+from watchdog.core.present.look import Look
 from watchdog.demo.guardian import Guardian
 from watchdog.postgres.password import Password
 from watchdog.postgres.source import PostgresSource
@@ -166,7 +166,7 @@ async def test_a_leader_whose_link_swallows_everything_loses_the_lease_and_two_n
     [last], [begins] = leading(seen)[-1:], leading(others)[:1]
     assert took < IDLE_LIMIT + SLACK * INTERVAL
     assert begins.snapshot.at - last.snapshot.at > timedelta(seconds=IDLE_LIMIT - 0.5)
-    assert begins.lease.taken_now
+    assert begins.lease.just_acquired
     assert f"[{holder}] FATAL:  {IDLE_SESSION_TIMEOUT}" in server.embedded.log.read_text()
     assert not any(look.lease.leads for look in seen.looks() if look.snapshot.at > begins.snapshot.at)
     assert (cut_off.leads, cut_off.disarmed) == (None, {"unread"}), "who cannot look does not say that it leads"
@@ -232,7 +232,7 @@ async def test_a_session_of_ours_that_nobody_uses_any_more_cannot_lock_us_out(
     abandoned = PostgresSource(server.dsn("canceller"), Password(), TIMEOUT, IDLE_LIMIT, {})
     recorder = Recorder()
     try:
-        assert (await abandoned.lease()).taken_now
+        assert (await abandoned.lease()).just_acquired
         begun = time.monotonic()
         async with daemon_on(tmp_path, armed(server.dsn("canceller"), tmp_path / "l.db"), sinks=(recorder,)):
             await recorder.until(lambda seen: seen.looks())
@@ -287,7 +287,7 @@ async def test_somebody_elses_lock_keeps_us_from_leading_is_named_and_gives_way_
     config = armed(server.dsn("canceller"), tmp_path / "ledger.db")
     with capture_logs() as lines:
         async with daemon_on(tmp_path, config, sinks=(recorder,)) as (_, address):
-            await recorder.until(lambda seen: seen.looks() and seen.looks()[-1].disarmed == (Obstacle.LEASE_TAKEN,))
+            await recorder.until(lambda seen: seen.looks() and seen.looks()[-1].disarmed == (DisarmReason.LEASE_TAKEN,))
             kept_out = await scraped(address)
             squatter.close()
             begun = time.monotonic()

@@ -10,7 +10,7 @@ from support.replicas import STEP, Exported, armed, exported_of, holders
 from support.servers import Connect, TestServer
 from support.watching import actor_on
 
-from watchdog.core.standing import Obstacle
+from watchdog.core.acting.status import DisarmReason
 from watchdog.postgres.password import Password
 from watchdog.postgres.source import PostgresSource
 
@@ -35,7 +35,7 @@ async def test_a_holder_that_is_no_pgwatchdog_is_exported_by_its_role_although_i
     squatter.execute("SELECT pg_advisory_lock(1885828964, 1)")
     with actor_on(server, tmp_path, interval=STEP) as cycle:
         look = await cycle.look(tick=True)
-    assert (look.lease.obstacle, look.lease.holder_pid) == (Obstacle.LEASE_TAKEN, squatter.info.backend_pid)
+    assert (look.lease.disarm_reason, look.lease.holder_pid) == (DisarmReason.LEASE_TAKEN, squatter.info.backend_pid)
     assert holders_in(await exported_of(look)) == {'pgwatchdog_lease_holder{server="main",usename="migrator"}': 1}
 
 
@@ -47,7 +47,7 @@ async def test_another_pgwatchdog_that_leads_is_exported_by_its_role(server: Tes
         actor_on(server, tmp_path / "two", interval=STEP) as second,
     ):
         leads, follows = await first.look(tick=True), await second.look(tick=True)
-    assert follows.lease.obstacle is Obstacle.NOT_LEADER
+    assert follows.lease.disarm_reason is DisarmReason.NOT_LEADER
     assert holders_in(await exported_of(follows)) == {'pgwatchdog_lease_holder{server="main",usename="canceller"}': 1}
     assert holders_in(await exported_of(leads)) == {}
 
@@ -65,7 +65,7 @@ async def test_a_prepared_transaction_on_the_key_is_somebody_elses_lock_although
         finally:
             squatter.execute("ROLLBACK PREPARED 'squat'")
         free = await cycle.look(tick=True)
-    assert {look.lease.obstacle for look in looks} == {Obstacle.LEASE_TAKEN}
+    assert {look.lease.disarm_reason for look in looks} == {DisarmReason.LEASE_TAKEN}
     assert (looks[-1].lease.holder_pid, looks[-1].lease.holder_role) == (None, None)
     exported = await exported_of(looks[-1])
     assert (exported.leads, "lease_taken" in exported.disarmed) == (0, True)

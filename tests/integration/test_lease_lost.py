@@ -12,10 +12,10 @@ from support.replicas import STEP, Held, exported_of, folder, holders, orphan, o
 from support.servers import Connect, TestServer, until
 from support.watching import actor_on, answer, history, look_until, verdict_of
 
-from watchdog.core.acts import Aim, Result
-from watchdog.core.commands import Sessions
-from watchdog.core.standing import Obstacle
-from watchdog.core.verdicts import Withheld
+from watchdog.core.acting.acts import CancelTarget, Result
+from watchdog.core.acting.status import DisarmReason
+from watchdog.core.acting.verdicts import Withheld
+from watchdog.core.observed.commands import BackendLookup
 from watchdog.ledger.store import Store
 from watchdog.postgres.lease import KEY, SPACE
 from watchdog.postgres.password import Password
@@ -27,9 +27,9 @@ async def test_what_was_decided_on_a_session_that_is_lost_before_the_act_is_not_
     server: TestServer, connect: Connect, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The lease would be free, and a new session could take it: but that is another actor, which has seen nothing."""
-    caller, real = connect(), PostgresSource.sessions
+    caller, real = connect(), PostgresSource.backends
 
-    async def asked_and_lost(source: PostgresSource, **pids: Sequence[int]) -> Sessions:
+    async def asked_and_lost(source: PostgresSource, **pids: Sequence[int]) -> BackendLookup:
         asked = await real(source, **pids)
         assert source._session is not None
         source._session.drop()
@@ -40,7 +40,7 @@ async def test_what_was_decided_on_a_session_that_is_lost_before_the_act_is_not_
         [holder] = holders(server)
         pid = orphan(caller, server)
         over_budget(server, pid, seconds=0.55)
-        monkeypatch.setattr(PostgresSource, "sessions", asked_and_lost)
+        monkeypatch.setattr(PostgresSource, "backends", asked_and_lost)
         look = await cycle.look(tick=True)
         monkeypatch.undo()
         assert [(each.result, each.withheld) for each in look.done] == [(Result.NOT_TRIED, Withheld.NOT_LEADER)]
@@ -48,9 +48,9 @@ async def test_what_was_decided_on_a_session_that_is_lost_before_the_act_is_not_
         after = await cycle.look(tick=True)
         assert holders(server) not in ([], [holder])
         await look_until(cycle, lambda look: look.done)
-    assert after.lease.taken_now
-    assert after.standing.actor > before.standing.actor
-    assert (after.disarmed, verdict_of(after, pid).withheld) == ((Obstacle.WARMING_UP,), Withheld.WARMING_UP)
+    assert after.lease.just_acquired
+    assert after.status.actor > before.status.actor
+    assert (after.disarmed, verdict_of(after, pid).withheld) == ((DisarmReason.WARMING_UP,), Withheld.WARMING_UP)
     assert answer(caller) == CANCELED
     assert [row["result"] for row in history(tmp_path)] == ["not_tried", "signalled"]
 
@@ -100,11 +100,11 @@ async def test_the_statement_that_signals_reads_the_lease_itself(
     """Whatever took the lock from the session after everything was decided: another one may hold it by now."""
     caller, squatter, real = connect(), connect(), PostgresSource.cancel
 
-    async def cancel(source: PostgresSource, aim: Aim, *, act: str) -> tuple[Result, Withheld | None, str]:
+    async def cancel(source: PostgresSource, target: CancelTarget, *, act: str) -> tuple[Result, Withheld | None, str]:
         assert source._session is not None
         await source._session.connection.execute("SELECT pg_advisory_unlock_all()")
         squatter.execute("SELECT pg_advisory_lock(%s, %s)", (SPACE, KEY))
-        return await real(source, aim, act=act)
+        return await real(source, target, act=act)
 
     with actor_on(server, tmp_path, interval=STEP) as cycle:
         await look_until(cycle, lambda look: not look.disarmed)
@@ -116,6 +116,6 @@ async def test_the_statement_that_signals_reads_the_lease_itself(
         assert [(each.result, each.withheld) for each in look.done] == [(Result.NOT_TRIED, Withheld.NOT_LEADER)]
         assert (look.lease.leads, look.lease.holder_pid) == (False, squatter.info.backend_pid)
         after = await cycle.look(tick=True)
-        assert after.disarmed[0] == Obstacle.LEASE_TAKEN
+        assert after.disarmed[0] == DisarmReason.LEASE_TAKEN
         assert server.value("SELECT count(*) FROM pg_stat_activity WHERE pid = %s AND state = 'active'", pid) == 1
     assert [(row["result"], row["detail"]) for row in history(tmp_path)] == [("not_tried", "not_leader")]

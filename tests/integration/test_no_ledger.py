@@ -17,10 +17,10 @@ from support.processes import get, samples
 from support.servers import Connect, TestServer, start
 from support.watching import Recorder, actor_on, answer, daemon_on, found, look_until
 
-from watchdog.core.acts import Outcome, Result
-from watchdog.core.look import Look
-from watchdog.core.standing import Obstacle
-from watchdog.core.verdicts import Withheld
+from watchdog.core.acting.acts import Outcome, Result
+from watchdog.core.acting.status import DisarmReason
+from watchdog.core.acting.verdicts import Withheld
+from watchdog.core.present.look import Look
 from watchdog.ledger.store import Store
 
 
@@ -38,7 +38,7 @@ def config(server: TestServer, ledger: Path) -> str:
 
 
 def failed(look: Look) -> bool:
-    return Obstacle.LEDGER_FAILED in look.disarmed
+    return DisarmReason.LEDGER_FAILED in look.disarmed
 
 
 def armed(look: Look) -> bool:

@@ -8,13 +8,13 @@ from pathlib import Path
 import psycopg
 import pytest
 from support.acting import FREE, cancel_rule, protecting
-from support.builders import bench, book
+from support.builders import book, judge_settings
 from support.gates import CANCELED, WAIT, Gates, only_these_are_signalled
 from support.servers import Client, Connect, MakeRole, TestServer, start, until
 from support.watching import actor_on, answer, found, history, look_until, orphaned, row_of, verdict_of
 
-from watchdog.core.policy import Policy
-from watchdog.core.verdicts import Hand, Withheld
+from watchdog.core.acting.policy import Policy
+from watchdog.core.acting.verdicts import Hand, Withheld
 
 WRITERS_TOO = Policy((cancel_rule(writers=True),), FREE)
 
@@ -92,7 +92,7 @@ async def test_a_role_younger_than_the_census_is_left_alone_until_its_name_is_kn
 ) -> None:
     """It may be a superuser's: nobody knows yet."""
     with actor_on(server, tmp_path) as cycle:
-        cycle.bench = bench(book(roles={"web_app": 0.5}, default=0.5, grace=0.0), interval=1.0)
+        cycle.judge_settings = judge_settings(book(roles={"web_app": 0.5}, default=0.5, grace=0.0), interval=1.0)
         await cycle.look(tick=True)
         victim, newcomer = connect(), connect(role=make_role("newcomer"))
         control, pid = start(victim, "SELECT pg_sleep(60)", server), start(newcomer, "SELECT pg_sleep(60)", server)

@@ -9,8 +9,8 @@ from support.gates import CANCELED, WAIT, Gates, only_these_are_signalled
 from support.servers import Connect, TestServer, start
 from support.watching import actor_on, answer
 
-from watchdog.core.policy import Policy
-from watchdog.core.verdicts import Withheld
+from watchdog.core.acting.policy import Policy
+from watchdog.core.acting.verdicts import Withheld
 
 SHOWN = 1023
 """How many bytes of a text the server shows with its default track_activity_query_size."""

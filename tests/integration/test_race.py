@@ -22,15 +22,15 @@ from psycopg.rows import TupleRow
 from support.servers import TestServer, make_server
 from support.watching import source_on
 
-from watchdog.core.activity import Clock
-from watchdog.core.acts import Aim, Result
+from watchdog.core.acting.acts import CancelTarget, Result
+from watchdog.core.observed.activity import Clock
 from watchdog.demo.guardian import Guardian
 from watchdog.postgres.cancel import guard_parameters
 from watchdog.postgres.sql import statement
 
 CONNECTIONS = 1000
 CANCELS = int(os.environ.get("PGWATCHDOG_TEST_CANCELS", "400"))
-MOST_INNOCENT = 0.003
+MAX_INNOCENT = 0.003
 """The share that was hit while other work kept every core busy, 12 of 4,000; a quiet machine has a fifth of that."""
 BETTER_BY = 20
 LONG_VICTIMS = 100
@@ -119,7 +119,7 @@ async def victims(server: TestServer, count: int, *, shortest: float, longest: f
             await each.connection.close()
 
 
-async def aim_at(watcher: Connection, victim: Victim, *, least: float) -> Aim | None:
+async def aim_at(watcher: Connection, victim: Victim, *, least: float) -> CancelTarget | None:
     """What the victim runs now, if it has run for long enough; its number is on record as aimed at."""
     row = await (await watcher.execute(AIM, (victim.pid, timedelta(seconds=least)))).fetchone()
     number = None if row is None else re.search(r", (\d+)$", str(row[4]))
@@ -128,7 +128,9 @@ async def aim_at(watcher: Connection, victim: Victim, *, least: float) -> Aim | 
     started, query, transaction, role = cast("tuple[datetime, datetime, datetime, int]", row[:4])
     victim.aimed = {int(number[1])} | (victim.aimed if least else set())
     least_age = timedelta(seconds=least)
-    return Aim(victim.pid, started, query, transaction, "active", role, "", Clock.STATEMENT, least_age, writers=False)
+    return CancelTarget(
+        victim.pid, started, query, transaction, "active", role, "", Clock.STATEMENT, least_age, writers=False
+    )
 
 
 async def innocent_hits(server: TestServer, *, cancels: int, by_view: bool) -> tuple[int, int]:
@@ -144,15 +146,15 @@ async def innocent_hits(server: TestServer, *, cancels: int, by_view: bool) -> t
             victims(server, 1, shortest=0, longest=0.010) as [victim],
         ):
             while sent < cancels:
-                aim = await aim_at(watcher, victim, least=0)
-                if aim is None:
+                target = await aim_at(watcher, victim, least=0)
+                if target is None:
                     continue
                 [aimed] = victim.aimed
                 before = len(victim.hits)
                 if by_view:
-                    await session.connection.execute(BY_VIEW, guard_parameters(aim, by_hand=True))
+                    await session.connection.execute(BY_VIEW, guard_parameters(target, manual=True))
                 else:
-                    await source.cancel(aim, act="race")
+                    await source.cancel(target, act="race")
                 sent += 1
                 # A signal that is still under way hits this statement or the next one, not the one after that.
                 await victim.until(aimed + 3)
@@ -169,7 +171,7 @@ async def test_the_guard_hits_the_innocent_hardly_ever_and_far_less_than_a_guard
     sent, innocent = await innocent_hits(crowded, cancels=CANCELS, by_view=False)
     by_view, innocent_by_view = await innocent_hits(crowded, cancels=max(100, CANCELS // 10), by_view=True)
     print(f"guard: {innocent} of {sent}; guard on the view: {innocent_by_view} of {by_view}")
-    expected = MOST_INNOCENT * sent
+    expected = MAX_INNOCENT * sent
     assert innocent <= expected + 3 * expected**0.5, "no more than that share, by three standard deviations"
     assert innocent_by_view > 0, "the comparison is worth something"
     assert innocent / sent * BETTER_BY <= innocent_by_view / by_view
@@ -192,9 +194,9 @@ async def test_of_runs_that_were_judged_after_a_second_no_other_statement_is_hit
                 for victim in found:
                     if victim.number in victim.aimed:
                         continue
-                    aim = await aim_at(watcher, victim, least=1.0)
-                    if aim is not None:
-                        result, _, _ = await source.cancel(aim, act="race")
+                    target = await aim_at(watcher, victim, least=1.0)
+                    if target is not None:
+                        result, _, _ = await source.cancel(target, act="race")
                         sent += 1
                         signalled += result is Result.SIGNALLED
             innocent = sum(victim.innocent for victim in found)

@@ -8,7 +8,7 @@ import pytest
 from support.servers import Connect, TestServer, start
 from support.watching import row_of, source_on
 
-from watchdog.core.activity import UNKNOWN, Doing
+from watchdog.core.observed.activity import UNKNOWN, ActivityKind
 from watchdog.postgres.session import Row, Session
 from watchdog.postgres.source import PostgresSource
 
@@ -30,7 +30,7 @@ async def test_a_running_statement_is_seen_with_the_servers_ages(server: TestSer
     assert first is not None
     assert second is not None
     assert (first.role, first.database, first.application_name) == ("etl_app", "postgres", "scan:a:w1")
-    assert (first.doing, first.wait_event, first.has_xid) == (Doing.RUNNING, "PgSleep", False)
+    assert (first.activity, first.wait_event, first.has_xid) == (ActivityKind.RUNNING, "PgSleep", False)
     assert first.query is not None
     assert second.query is not None
     assert first.query.at == second.query.at
@@ -54,9 +54,9 @@ async def test_an_open_transaction_holds_and_a_writer_has_an_xid(server: TestSer
     with source_on(server) as source:
         snapshot, _ = await source.snapshot()
     rows = {pid: row_of(snapshot, pid) for pid in (reader.info.backend_pid, writer.info.backend_pid)}
-    assert [row and (row.doing, row.has_xid) for row in rows.values()] == [
-        (Doing.HOLDING, False),
-        (Doing.HOLDING, True),
+    assert [row and (row.activity, row.has_xid) for row in rows.values()] == [
+        (ActivityKind.HOLDING, False),
+        (ActivityKind.HOLDING, True),
     ]
 
 

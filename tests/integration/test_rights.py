@@ -8,9 +8,9 @@ from support.gates import CANCELED, WAIT, Gates, acts_of, only_these_are_signall
 from support.servers import Connect, MakeRole, TestServer, start, until
 from support.watching import actor_on, answer, history, look_until, orphaned, verdict_of
 
-from watchdog.core.acts import Result
-from watchdog.core.standing import Obstacle
-from watchdog.core.verdicts import Withheld
+from watchdog.core.acting.acts import Result
+from watchdog.core.acting.status import DisarmReason
+from watchdog.core.acting.verdicts import Withheld
 
 
 async def test_c34_without_the_right_every_act_is_withheld_from_the_start(
@@ -21,7 +21,7 @@ async def test_c34_without_the_right_every_act_is_withheld_from_the_start(
     pid = start(caller, f"SELECT {WAIT}", server)
     with actor_on(server, tmp_path, role="pgwatchdog") as cycle:
         looks = await only_these_are_signalled(cycle, {pid: Withheld.NOT_PERMITTED})
-    assert all(Obstacle.NOT_PERMITTED in look.disarmed for look in looks)
+    assert all(DisarmReason.NOT_PERMITTED in look.disarmed for look in looks)
     gates.open()
     assert answer(caller) is None
     assert history(tmp_path) == []
@@ -34,7 +34,7 @@ async def test_membership_in_roles_that_nobody_logs_in_as_is_no_right(server: Te
         look = await cycle.look(tick=True)
     assert census.may_cancel == frozenset()
     assert not census.may_cancel_any
-    assert look.disarmed == (Obstacle.NOT_PERMITTED,)
+    assert look.disarmed == (DisarmReason.NOT_PERMITTED,)
 
 
 async def test_a_superuser_whom_the_configuration_does_not_protect_is_known_to_be_out_of_reach(
@@ -70,13 +70,13 @@ async def test_c34_a_right_that_is_taken_away_is_found_out_once_and_stops_everyt
 
             three = start(third, f"SELECT {WAIT}", server)
             looks = await only_these_are_signalled(cycle, {two: Withheld.REFUSED, three: Withheld.BREAKER})
-            assert all(look.decisions.stopped and Obstacle.BREAKER in look.disarmed for look in looks)
-            assert Obstacle.NOT_PERMITTED not in looks[-1].disarmed, "the census of before is still believed"
+            assert all(look.decisions.stopped and DisarmReason.BREAKER in look.disarmed for look in looks)
+            assert DisarmReason.NOT_PERMITTED not in looks[-1].disarmed, "the census of before is still believed"
 
             await cycle.take_census()
             look = await cycle.look(tick=True)
             assert verdict_of(look, three).withheld is Withheld.NOT_PERMITTED
-            assert Obstacle.NOT_PERMITTED in look.disarmed
+            assert DisarmReason.NOT_PERMITTED in look.disarmed
     finally:
         server.run("GRANT pg_signal_backend TO canceller")
     gates.open()

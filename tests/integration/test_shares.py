@@ -15,7 +15,7 @@ from support.processes import get, samples
 from support.servers import Connect, TestServer, start, until
 from support.watching import Later, Recorder, daemon_on, row_of
 
-from watchdog.core.look import Look
+from watchdog.core.present.look import Look
 
 WORKER = """
 import psycopg, sys
@@ -51,12 +51,12 @@ def config(server: TestServer) -> str:
 
 def running(looks: list[Look], role: str) -> float:
     zero = timedelta(0)
-    spans = [look.judgement.accrual.running for look in looks]
+    spans = [look.judgement.increments.running for look in looks]
     return sum(span.get(worker, zero).total_seconds() for span in spans for worker in span if worker[0] == role)
 
 
 def orphaned(looks: list[Look], role: str) -> float:
-    spans = [look.judgement.accrual.orphaned for look in looks]
+    spans = [look.judgement.increments.orphaned for look in looks]
     return sum(span[worker].total_seconds() for span in spans for worker in span if worker[0] == role)
 
 
@@ -127,9 +127,9 @@ async def test_a_restarted_daemon_counts_no_copy_that_was_there_before_it(
         recorder = Recorder()
         async with daemon_on(tmp_path, config(server), sinks=(recorder,)):
             await recorder.until(lambda seen: len(seen.looks()) >= 2)
-        started = [look.judgement.accrual.copies_started for look in recorder.looks()]
+        started = [look.judgement.increments.copies_started for look in recorder.looks()]
         assert not any(started)
-        first = recorder.looks()[0].judgement.accrual.running
+        first = recorder.looks()[0].judgement.increments.running
         assert not first, "the first tick has nothing to count from"
 
 
@@ -145,6 +145,8 @@ async def test_a_role_that_is_dropped_keeps_its_seconds_under_its_name_until_the
         server.run("DROP ROLE passing")
         await recorder.until(lambda seen: len(seen.looks()) >= 6)
     session.close()
-    total = sum((span for look in recorder.looks() for span in look.judgement.accrual.running.values()), timedelta(0))
+    total = sum(
+        (span for look in recorder.looks() for span in look.judgement.increments.running.values()), timedelta(0)
+    )
     lived = recorder.looks()[-1].snapshot.at - recorder.looks()[0].snapshot.at
     assert total <= lived + timedelta(seconds=1)

@@ -19,10 +19,10 @@ from support.processes import get
 from support.servers import Connect, TestServer, start, until
 from support.watching import Later, Recorder, daemon_on, found, row_of
 
-from watchdog.core.activity import End
-from watchdog.core.evidence import Evidence
-from watchdog.core.look import Look
-from watchdog.core.sockets import Sight
+from watchdog.core.judging.evidence import Evidence
+from watchdog.core.observed.activity import ClientEndpoint
+from watchdog.core.observed.sockets import SocketVisibility
+from watchdog.core.present.look import Look
 from watchdog.demo.guardian import Guardian
 from watchdog.sockets.kernel import KernelSockets
 
@@ -95,7 +95,7 @@ async def test_the_death_of_a_client_is_known_long_before_the_next_poll(
     assert orphan_evidence(look, pid) == (Evidence.CLIENT_GONE,)
     assert took < 1.5
     assert statements <= 2, "no statement was sent until the socket was seen closed"
-    assert look.sight is Sight.SEEN
+    assert look.socket_visibility is SocketVisibility.SEEN
 
 
 async def test_healthy_clients_that_come_and_go_are_never_called_gone(server: TestServer, tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ async def test_a_cluster_whose_own_connection_is_not_among_the_sockets_is_unknow
             await recorder.until(Later(looks=len(recorder.looks()) + 1), timeout=20)
         page = await asyncio.to_thread(_page, address)
     look = recorder.looks()[-1]
-    assert (look.sight, found(look, pid)) == (Sight.UNIX_SOCKET, [])
+    assert (look.socket_visibility, found(look, pid)) == (SocketVisibility.UNIX_SOCKET, [])
     assert "Sockets are not visible" in page
 
 
@@ -163,8 +163,10 @@ def _page(address: str) -> str:
 
 def test_a_client_in_a_namespace_of_its_own_is_elsewhere() -> None:
     """What the server would show as our end is not among the sockets that we can see."""
-    sight, closed = KernelSockets().closed([End("10.9.8.7", 1)], port=5, own=End("10.9.8.7", 2))
-    assert (sight, closed) == (Sight.ELSEWHERE, frozenset())
+    socket_visibility, closed = KernelSockets().closed(
+        [ClientEndpoint("10.9.8.7", 1)], port=5, own=ClientEndpoint("10.9.8.7", 2)
+    )
+    assert (socket_visibility, closed) == (SocketVisibility.ELSEWHERE, frozenset())
 
 
 @pytest.mark.parametrize(("family", "host"), [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")])
@@ -175,14 +177,14 @@ def test_an_end_is_closed_when_its_client_closes_or_resets(family: socket.Addres
         for _ in range(4):
             client = socket.create_connection((host, port))
             pairs.append((client, listener.accept()[0]))
-        ends = [End(host, client.getsockname()[1]) for client, _ in pairs]
+        ends = [ClientEndpoint(host, client.getsockname()[1]) for client, _ in pairs]
         kernel = KernelSockets()
-        assert kernel.closed(ends[1:], port=port, own=ends[0]) == (Sight.SEEN, frozenset())
+        assert kernel.closed(ends[1:], port=port, own=ends[0]) == (SocketVisibility.SEEN, frozenset())
         pairs[1][0].close()
         pairs[2][0].setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
         pairs[2][0].close()  # a reset: the entry is gone altogether
         until(lambda: len(kernel.closed(ends[1:], port=port, own=ends[0])[1]) == 2)
-        assert kernel.closed(ends[1:], port=port, own=ends[0]) == (Sight.SEEN, frozenset(ends[1:3]))
+        assert kernel.closed(ends[1:], port=port, own=ends[0]) == (SocketVisibility.SEEN, frozenset(ends[1:3]))
         for pair in pairs:
             for each in pair:
                 each.close()
@@ -193,8 +195,8 @@ def test_a_v4_client_of_a_dual_stack_server_is_found_by_its_v4_address() -> None
         port = listener.getsockname()[1]
         with socket.create_connection(("127.0.0.1", port)) as client:
             accepted = listener.accept()[0]
-            own = End("127.0.0.1", client.getsockname()[1])
-            assert KernelSockets().closed([own], port=port, own=own) == (Sight.SEEN, frozenset())
+            own = ClientEndpoint("127.0.0.1", client.getsockname()[1])
+            assert KernelSockets().closed([own], port=port, own=own) == (SocketVisibility.SEEN, frozenset())
             accepted.close()
 
 

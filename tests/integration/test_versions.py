@@ -7,8 +7,8 @@ from support.gates import CANCELED, acts_of, only_these_are_signalled
 from support.servers import TestServer, start
 from support.watching import actor_on, answer, found, history, look_until, orphaned, watcher
 
-from watchdog.core.acts import Outcome, Result
-from watchdog.core.verdicts import Withheld
+from watchdog.core.acting.acts import Outcome, Result
+from watchdog.core.acting.verdicts import Withheld
 
 
 async def test_poll_census_and_blocking_work_on_every_version(versioned: TestServer) -> None:

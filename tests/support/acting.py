@@ -4,25 +4,25 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from support.builders import NOW, bench, book, census, seconds, snapshot
-from watchdog.core.activity import Backend, Run
-from watchdog.core.acts import Act, Done, Effect, Result
-from watchdog.core.census import Census
-from watchdog.core.commands import Command, Commands, statement_key
-from watchdog.core.effects import Retry, came_back, follow
-from watchdog.core.evidence import Evidence, Kind
-from watchdog.core.judge import Bench, Judgement, Memory, judge
-from watchdog.core.limits import Limits
-from watchdog.core.memory import PolicyMemory, forget, learn, rest, settle
-from watchdog.core.policy import Policy, decide
-from watchdog.core.protections import Protect, Scene
-from watchdog.core.rules import Names, Rule
-from watchdog.core.standing import Obstacle, Standing
-from watchdog.core.verdicts import Action, Decisions, Hand, Verdict, Withheld
+from support.builders import NOW, book, census, judge_settings, seconds, snapshot
+from watchdog.core.acting.acts import Act, ActResult, ObservedEffect, Result
+from watchdog.core.acting.effects import Retry, came_back, follow
+from watchdog.core.acting.limits import Limits
+from watchdog.core.acting.memory import PolicyMemory, back_off, prune, record_effects, record_result
+from watchdog.core.acting.policy import Policy, decide
+from watchdog.core.acting.protections import Protect, ProtectionContext
+from watchdog.core.acting.rules import Names, Rule
+from watchdog.core.acting.status import ActingStatus, DisarmReason
+from watchdog.core.acting.verdicts import Action, Decisions, Hand, Verdict, Withheld
+from watchdog.core.judging.evidence import Evidence, Kind
+from watchdog.core.judging.judge import Judgement, JudgeSettings, Memory, judge
+from watchdog.core.observed.activity import Backend, Run
+from watchdog.core.observed.census import Census
+from watchdog.core.observed.commands import Command, Commands, statement_key
 
-ARMED = Standing(actor=1, obstacles=())
-DRY = Standing(actor=1, obstacles=(Obstacle.POLICY_MODE,))
-ONCE = Standing(obstacles=(Obstacle.POLICY_MODE,), at_once=True)
+ARMED = ActingStatus(actor=1, disarm_reasons=())
+DRY = ActingStatus(actor=1, disarm_reasons=(DisarmReason.POLICY_MODE,))
+ONCE = ActingStatus(disarm_reasons=(DisarmReason.POLICY_MODE,), at_once=True)
 
 FREE = Limits(per_minute=600, share=1.0, pause=seconds(0))
 """Limits that are in nobody's way."""
@@ -54,9 +54,9 @@ class Step:
 
     judgement: Judgement
     decisions: Decisions
-    effects: list[Effect]
+    effects: list[ObservedEffect]
     retries: list[Retry]
-    done: list[Done]
+    done: list[ActResult]
 
     @property
     def signalled(self) -> list[int]:
@@ -77,15 +77,15 @@ class Play:
     """One cluster, one actor. `answers` says what the guarded statement answers to an act."""
 
     policy: Policy = field(default_factory=lambda: Policy((cancel_rule(),), FREE))
-    standing: Standing = ARMED
-    bench: Bench = field(default_factory=lambda: bench(book()))
+    status: ActingStatus = ARMED
+    judge_settings: JudgeSettings = field(default_factory=lambda: judge_settings(book()))
     census: Census = field(default_factory=census)
     answers: Callable[[Act], Result] = lambda act: (
         Result.REHEARSED if act.verdict.hand is Hand.REHEARSE else Result.SIGNALLED
     )
     memory: Memory = field(default_factory=Memory)
     policy_memory: PolicyMemory = field(default_factory=PolicyMemory)
-    acts: list[Done] = field(default_factory=list)
+    acts: list[ActResult] = field(default_factory=list)
     number: int = 0
 
     def warm(self, *, at: float = -60) -> "Play":
@@ -104,23 +104,27 @@ class Play:
         """One look at `rows`, `at` seconds after NOW; the rows' ages are the caller's business."""
         when = NOW + seconds(at)
         seen = snapshot(*rows, at=when, sees_all=sees_all)
-        judgement, self.memory = judge(seen, bench=self.bench, census=self.census, memory=self.memory, tick=True)
-        limits, interval = self.policy.limits, self.bench.interval
+        judgement, self.memory = judge(
+            seen, settings=self.judge_settings, census=self.census, memory=self.memory, tick=True
+        )
+        limits, interval = self.policy.limits, self.judge_settings.interval
         memory = self.policy_memory
-        effects: list[Effect] = []
+        effects: list[ObservedEffect] = []
         retries: list[Retry] = []
         if sees_all:
             effects, acts = follow(memory.acts, snapshot=seen, alive=alive, interval=interval, tries=limits.tries)
-            memory = learn(memory, effects=effects, acts=acts, limits=limits, at=when)
+            memory = record_effects(memory, effects=effects, acts=acts, limits=limits, at=when)
             retries, cancelled = came_back(memory.cancelled, cases=judgement.cases, at=when)
-            memory = rest(memory, retries=retries, cancelled=cancelled, limits=limits, at=when)
-        scene = Scene(self.census, self.policy.protect, commands_of(*rows) if commands is None else commands)
+            memory = back_off(memory, retries=retries, cancelled=cancelled, limits=limits, at=when)
+        context = ProtectionContext(
+            self.census, self.policy.protect, commands_of(*rows) if commands is None else commands
+        )
         decisions, memory = decide(
             judgement,
             at=when,
             policy=self.policy,
-            standing=self.standing,
-            scene=scene,
+            status=self.status,
+            context=context,
             memory=memory,
             interval=interval,
         )
@@ -128,18 +132,18 @@ class Play:
         for verdict in decisions.due:
             each = self._carried_out(verdict, memory, when)
             done.append(each)
-            memory = settle(memory, each, at=when)
+            memory = record_result(memory, each, at=when)
         self.acts += done
         present = frozenset(case.run for case in judgement.cases) | self.memory.set_aside
-        self.policy_memory = forget(memory, present=present, at=when)
+        self.policy_memory = prune(memory, present=present, at=when)
         return Step(judgement, decisions, effects, retries, done)
 
-    def _carried_out(self, verdict: Verdict, memory: PolicyMemory, when: datetime) -> Done:
+    def _carried_out(self, verdict: Verdict, memory: PolicyMemory, when: datetime) -> ActResult:
         self.number += 1
         before: Mapping[Run, object] = memory.acts
         attempt = memory.acts[verdict.finding.run].attempts + 1 if verdict.finding.run in before else 1
         act = Act(f"act{self.number}", "main", verdict, attempt, when)
-        return Done(act, self.answers(act), timedelta(milliseconds=2))
+        return ActResult(act, self.answers(act), timedelta(milliseconds=2))
 
 
 def protecting(**changes: object) -> Policy:

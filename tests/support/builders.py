@@ -2,11 +2,11 @@
 
 from datetime import UTC, datetime, timedelta
 
-from watchdog.core.activity import Backend, Moment, Snapshot
-from watchdog.core.budgets import BudgetBook
-from watchdog.core.census import Census
-from watchdog.core.jobs import Allowance, JobRule, parse_pattern
-from watchdog.core.judge import Bench
+from watchdog.core.judging.budgets import BudgetBook
+from watchdog.core.judging.jobs import BudgetSpec, JobRule, parse_pattern
+from watchdog.core.judging.judge import JudgeSettings
+from watchdog.core.observed.activity import Backend, Moment, Snapshot
+from watchdog.core.observed.census import Census
 
 NOW = datetime(2026, 11, 29, 12, 0, 0, tzinfo=UTC)
 BOOT = datetime(2026, 11, 1, tzinfo=UTC)
@@ -93,7 +93,7 @@ def rule(
         roles,
         copies,
         None if retry_gap is None else seconds(retry_gap),
-        {name: Allowance(seconds(limit)) for name, limit in (budgets or {}).items()},
+        {name: BudgetSpec(seconds(limit)) for name, limit in (budgets or {}).items()},
     )
 
 
@@ -105,11 +105,13 @@ def book(
     return BudgetBook(
         grace=seconds(grace),
         default=None if default is None else seconds(default),
-        roles={name: Allowance(seconds(limit)) for name, limit in limits.items()},
+        roles={name: BudgetSpec(seconds(limit)) for name, limit in limits.items()},
         jobs=jobs or (rule(),),
         provider_roles=frozenset({"rdsadmin"}),
     )
 
 
-def bench(budgets: BudgetBook | None = None, *, interval: float = 5.0, pooled: frozenset[str] = frozenset()) -> Bench:
-    return Bench(book() if budgets is None else budgets, seconds(interval), pooled)
+def judge_settings(
+    budgets: BudgetBook | None = None, *, interval: float = 5.0, pooled: frozenset[str] = frozenset()
+) -> JudgeSettings:
+    return JudgeSettings(book() if budgets is None else budgets, seconds(interval), pooled)

@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from watchdog.core.offline.chain import Chain, Layer
+from watchdog.core.chain.chain import Chain, Layer
 
 
 def minutes(amount: float) -> timedelta:

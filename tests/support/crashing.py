@@ -29,7 +29,7 @@ from support.ledgers import rows
 from support.processes import environment
 from support.servers import PATIENCE, TestServer, until
 from watchdog.cli import assembly, wiring
-from watchdog.core.acts import Done
+from watchdog.core.acting.acts import ActResult
 from watchdog.demo.guardian import Guardian
 from watchdog.ledger.writer import Writer
 from watchdog.logs import Format, Level, configure_logs
@@ -339,7 +339,7 @@ def main(config: Path, point: str, count: int) -> None:
     asyncio.run(run())
 
 
-def _has_answers(done: list[Done], *_: object) -> bool:
+def _has_answers(done: list[ActResult], *_: object) -> bool:
     return bool(done)
 
 

@@ -7,9 +7,9 @@ import pytest
 
 from support.servers import Client
 from support.watching import look_until, orphaned, verdict_of
-from watchdog.core.acts import Aim, Result
-from watchdog.core.look import Look
-from watchdog.core.verdicts import Action, Hand, Withheld
+from watchdog.core.acting.acts import CancelTarget, Result
+from watchdog.core.acting.verdicts import Action, Hand, Withheld
+from watchdog.core.present.look import Look
 from watchdog.postgres.source import PostgresSource
 from watchdog.runtime.cycle import Cycle
 
@@ -66,11 +66,11 @@ async def only_these_are_signalled(cycle: Cycle, expected: Mapping[int, Withheld
     return looks
 
 
-def before_the_signal(monkeypatch: pytest.MonkeyPatch, happens: Callable[[Aim], Aim | None]) -> None:
+def before_the_signal(monkeypatch: pytest.MonkeyPatch, happens: Callable[[CancelTarget], CancelTarget | None]) -> None:
     """Let something happen between the intent and the guarded statement; it may also bend what is aimed at."""
     real = PostgresSource.cancel
 
-    async def cancel(source: PostgresSource, aim: Aim, *, act: str) -> tuple[Result, Withheld | None, str]:
-        return await real(source, happens(aim) or aim, act=act)
+    async def cancel(source: PostgresSource, target: CancelTarget, *, act: str) -> tuple[Result, Withheld | None, str]:
+        return await real(source, happens(target) or target, act=act)
 
     monkeypatch.setattr(PostgresSource, "cancel", cancel)

@@ -13,15 +13,15 @@ from sqlalchemy import Connection, create_engine, insert, inspect, select, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.pool import NullPool
 
-from support.builders import NOW, backend, bench, book, census, rule, seconds, snapshot
+from support.builders import NOW, backend, book, census, judge_settings, rule, seconds, snapshot
 from support.servers import until
-from watchdog.core.activity import Backend, Clock, Run
-from watchdog.core.acts import Act, Effect, Outcome, Result
-from watchdog.core.copies import CopyKey
-from watchdog.core.evidence import Evidence
-from watchdog.core.judge import Memory, judge
-from watchdog.core.recall import Recorded
-from watchdog.core.verdicts import Action, Hand, Verdict
+from watchdog.core.acting.acts import Act, ObservedEffect, Outcome, Result
+from watchdog.core.acting.recall import Recorded
+from watchdog.core.acting.verdicts import Action, Hand, Verdict
+from watchdog.core.judging.copies import CopyKey
+from watchdog.core.judging.evidence import Evidence
+from watchdog.core.judging.judge import Memory, judge
+from watchdog.core.observed.activity import Backend, Clock, Run
 from watchdog.errors import LedgerError
 from watchdog.ledger.history import Wanted
 from watchdog.ledger.store import Answer, Store
@@ -44,7 +44,7 @@ def act(
     """An act on a row that is long past its budget, judged as any other."""
     row = backend(query=100, now=at) if row is None else row
     seen = snapshot(row, at=at)
-    judgement, _ = judge(seen, bench=bench(book(KEYED)), census=census(), memory=Memory(), tick=True)
+    judgement, _ = judge(seen, settings=judge_settings(book(KEYED)), census=census(), memory=Memory(), tick=True)
     [finding] = judgement.findings
     return Act(id, server, Verdict(finding, hand, Action.CANCEL, "orphans"), attempt, at)
 
@@ -55,9 +55,9 @@ def effect(
     *,
     at: datetime = NOW,
     regret: bool = False,
-) -> Effect:
+) -> ObservedEffect:
     """What a look showed of an act."""
-    return Effect(id, Run(4711, NOW, NOW), "orphans", Hand.SIGNAL, outcome, at, regret)
+    return ObservedEffect(id, Run(4711, NOW, NOW), "orphans", Hand.SIGNAL, outcome, at, regret)
 
 
 def answered(store: Store, result: Result, *ids: str) -> None:

@@ -18,8 +18,8 @@ from support.builders import book
 from support.processes import COMMAND, DaemonProcess, environment, samples
 from support.servers import Client, TestServer, start, until
 from watchdog.cli.wiring import IDLE_INTERVALS
-from watchdog.core.acts import Act
-from watchdog.core.look import Look
+from watchdog.core.acting.acts import Act
+from watchdog.core.present.look import Look
 from watchdog.demo.guardian import Guardian
 from watchdog.ledger.store import Store
 from watchdog.ledger.writer import Writer

@@ -11,24 +11,24 @@ from typing import Any
 from psycopg.pq import DiagnosticField
 
 from support.acting import FREE, cancel_rule
-from support.builders import bench, book
+from support.builders import book, judge_settings
 from support.servers import PATIENCE, Client, TestServer
 from watchdog.cli import assembly, wiring
 from watchdog.cli.daemon import Daemon
-from watchdog.core.activity import Backend, Snapshot
-from watchdog.core.cases import Case
-from watchdog.core.jobs import JobRule
-from watchdog.core.limits import Bucket
-from watchdog.core.look import Look, Unread
-from watchdog.core.memory import PolicyMemory
-from watchdog.core.policy import Policy
-from watchdog.core.verdicts import Verdict
+from watchdog.core.acting.limits import Bucket
+from watchdog.core.acting.memory import PolicyMemory
+from watchdog.core.acting.policy import Policy
+from watchdog.core.acting.verdicts import Verdict
+from watchdog.core.judging.cases import Case
+from watchdog.core.judging.jobs import JobRule
+from watchdog.core.observed.activity import Backend, Snapshot
+from watchdog.core.present.look import Look, Unread
 from watchdog.ledger.history import Wanted
 from watchdog.ledger.store import Store
 from watchdog.ledger.writer import Writer
 from watchdog.postgres.password import Password
 from watchdog.postgres.source import PostgresSource
-from watchdog.runtime.actor import Actor, Onlooker
+from watchdog.runtime.actor import Actor, ReadOnlyActor
 from watchdog.runtime.arming import Arming
 from watchdog.runtime.cycle import Cycle
 from watchdog.runtime.ports import Sink
@@ -125,7 +125,9 @@ def watcher(
     limits = {"web_app": 1.0, "etl_app": 60.0} if roles is None else roles
     budgets = book(*jobs, roles=limits, grace=grace, default=default)
     with source_on(server, role=role) as source:
-        yield Cycle("main", source, bench(budgets, interval=interval, pooled=pooled), Onlooker(source, Arming()))
+        yield Cycle(
+            "main", source, judge_settings(budgets, interval=interval, pooled=pooled), ReadOnlyActor(source, Arming())
+        )
 
 
 @contextmanager
@@ -153,7 +155,7 @@ def actor_on(  # noqa: PLR0913  # what a test changes, and no more
     with source_on(server, role=role) as source:
         ledger = Writer(Store(f"sqlite:///{folder}/ledger.db"), 5.0)
         actor = Actor("main", source, arming or Arming(policy_enforces=True), policy, enforces, ledger)
-        cycle = Cycle("main", source, bench(budgets, interval=interval, pooled=pooled), actor, policy)
+        cycle = Cycle("main", source, judge_settings(budgets, interval=interval, pooled=pooled), actor, policy)
         if warm:
             began = datetime.now(UTC) - timedelta(hours=1)
             full = {each.name: Bucket(float(policy.limits.per_minute), began) for each in policy.rules}

@@ -15,8 +15,8 @@ from support.servers import TestServer
 from support.watching import Recorder, daemon_on
 
 from truth.workload import BUDGETS, COPIES_GAP, GRACE, Arguments, Run
-from watchdog.core.evidence import Evidence, Kind
-from watchdog.core.look import Look
+from watchdog.core.judging.evidence import Evidence, Kind
+from watchdog.core.present.look import Look
 
 REACH = 0.15
 """Seconds past its crossing for which a run must go on before a look can be expected to have seen it."""
@@ -234,8 +234,8 @@ def _compared(runs: list[Run], looks: Sequence[Look], *, load: float) -> Truth:
         copies=_copies(runs, looks),
         load=load,
         until=looks[-1].snapshot.at.timestamp(),
-        said_running=_seconds(look.judgement.accrual.running for look in looks),
-        said_orphaned=_seconds(look.judgement.accrual.orphaned for look in looks),
+        said_running=_seconds(look.judgement.increments.running for look in looks),
+        said_orphaned=_seconds(look.judgement.increments.orphaned for look in looks),
     )
 
 

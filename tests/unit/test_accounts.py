@@ -2,10 +2,10 @@
 
 from datetime import timedelta
 
-from support.builders import BOOT, NOW, backend, bench, book, census, seconds, snapshot
+from support.builders import BOOT, NOW, backend, book, census, judge_settings, seconds, snapshot
 
-from watchdog.core.accounts import Accrual
-from watchdog.core.judge import Memory, judge
+from watchdog.core.judging.accounts import CounterIncrements
+from watchdog.core.judging.judge import Memory, judge
 
 
 class Days:
@@ -14,21 +14,25 @@ class Days:
     def __init__(self, *, interval: float = 5.0) -> None:
         self.at = NOW
         self.memory = Memory()
-        self.bench = bench(book(roles={"web_app": 30, "etl_app": 900}), interval=interval)
+        self.judge_settings = judge_settings(book(roles={"web_app": 30, "etl_app": 900}), interval=interval)
 
-    def look(self, *rows: dict[str, object], after: float = 5.0, tick: bool = True, boot: float = 0.0) -> Accrual:
+    def look(
+        self, *rows: dict[str, object], after: float = 5.0, tick: bool = True, boot: float = 0.0
+    ) -> CounterIncrements:
         self.at += seconds(after)
         connected = {"started": 100_000 + (self.at - NOW).total_seconds()}
         backends = [backend(now=self.at, **{"query": 1.0, **connected, **row}) for row in rows]  # type: ignore[arg-type]  # columns
         seen = snapshot(*backends, at=self.at, boot=BOOT + seconds(boot))
-        judgement, self.memory = judge(seen, bench=self.bench, census=census(), memory=self.memory, tick=tick)
-        return judgement.accrual
+        judgement, self.memory = judge(
+            seen, settings=self.judge_settings, census=census(), memory=self.memory, tick=tick
+        )
+        return judgement.increments
 
 
-def web(accrual: Accrual) -> tuple[float, float]:
+def web(increments: CounterIncrements) -> tuple[float, float]:
     worker = ("web_app", "")
     zero = timedelta(0)
-    return accrual.running.get(worker, zero).total_seconds(), accrual.orphaned.get(worker, zero).total_seconds()
+    return increments.running.get(worker, zero).total_seconds(), increments.orphaned.get(worker, zero).total_seconds()
 
 
 def test_the_first_tick_has_nothing_to_add() -> None:
@@ -120,5 +124,5 @@ def test_what_was_not_seen_for_an_hour_is_forgotten() -> None:
     days.look()
     days.look({"pid": 1, "name": "scan:a:w1", "role": "etl_app"})
     days.look(after=3700)
-    assert days.memory.accounts.carriers == {}
+    assert days.memory.accounts.sessions == {}
     assert days.memory.accounts.windows == {}

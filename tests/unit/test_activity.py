@@ -1,31 +1,31 @@
 import pytest
 from support.builders import backend, moment
 
-from watchdog.core.activity import Clock, Doing
+from watchdog.core.observed.activity import ActivityKind, Clock
 
 
 @pytest.mark.parametrize(
-    ("state", "wait", "doing"),
+    ("state", "wait", "activity"),
     [
-        ("active", None, Doing.RUNNING),
-        ("active", ("IO", "DataFileRead"), Doing.RUNNING),
-        ("active", ("Client", "ClientWrite"), Doing.RUNNING),
-        ("active", ("Client", "ClientRead"), Doing.HOLDING),
-        ("fastpath function call", None, Doing.RUNNING),
-        ("idle in transaction", ("Client", "ClientRead"), Doing.HOLDING),
-        ("idle in transaction (aborted)", ("Client", "ClientRead"), Doing.HOLDING),
-        ("starting", None, Doing.HOLDING),
+        ("active", None, ActivityKind.RUNNING),
+        ("active", ("IO", "DataFileRead"), ActivityKind.RUNNING),
+        ("active", ("Client", "ClientWrite"), ActivityKind.RUNNING),
+        ("active", ("Client", "ClientRead"), ActivityKind.HOLDING),
+        ("fastpath function call", None, ActivityKind.RUNNING),
+        ("idle in transaction", ("Client", "ClientRead"), ActivityKind.HOLDING),
+        ("idle in transaction (aborted)", ("Client", "ClientRead"), ActivityKind.HOLDING),
+        ("starting", None, ActivityKind.HOLDING),
     ],
 )
 def test_what_a_backend_does_follows_from_its_state_and_its_wait(
-    state: str, wait: tuple[str, str] | None, doing: Doing
+    state: str, wait: tuple[str, str] | None, activity: ActivityKind
 ) -> None:
-    assert backend(state=state, wait=wait, query=1.0, xact=2.0).doing is doing
+    assert backend(state=state, wait=wait, query=1.0, xact=2.0).activity is activity
 
 
 def test_a_backend_without_transaction_or_statement_is_idle() -> None:
-    assert backend(state="idle", query=None).doing is Doing.IDLE
-    assert backend(state="idle in transaction (aborted)", query=None).doing is Doing.IDLE
+    assert backend(state="idle", query=None).activity is ActivityKind.IDLE
+    assert backend(state="idle in transaction (aborted)", query=None).activity is ActivityKind.IDLE
 
 
 def test_the_statement_clock_ignores_the_transaction_and_the_run_clock_takes_the_older() -> None:

@@ -20,11 +20,11 @@ from support.chains import (
 )
 
 from watchdog.cli.drawing import chain_text
-from watchdog.core.offline.chain import ZERO, Chain, Layer
-from watchdog.core.offline.ladder import Ladder, Result, play
-from watchdog.core.offline.layers import KNOWN
-from watchdog.core.offline.loop import loop_of
-from watchdog.core.offline.waits import inversions, mended, under
+from watchdog.core.chain.chain import ZERO, Chain, Layer
+from watchdog.core.chain.chain_inversions import inversions, mended, under
+from watchdog.core.chain.ladder import Ladder, Result, play
+from watchdog.core.chain.layers import KNOWN
+from watchdog.core.chain.loop import loop_of
 
 DOCS = Path(__file__).parents[2] / "docs" / "chain.md"
 

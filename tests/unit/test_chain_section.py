@@ -6,8 +6,8 @@ from pathlib import Path
 
 from support.chains import END, QUERY, minutes
 
-from watchdog.core.offline.chain import ZERO, Chain, Layer
-from watchdog.core.offline.layers import KNOWN
+from watchdog.core.chain.chain import ZERO, Chain, Layer
+from watchdog.core.chain.layers import KNOWN
 from watchdog.ledger.store import check_url
 from watchdog.postgres.dsn import check_dsn
 from watchdog.settings.chain import Kind

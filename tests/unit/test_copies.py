@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 
-from support.builders import backend, bench, book, census, rule, snapshot
+from support.builders import backend, book, census, judge_settings, rule, snapshot
 
-from watchdog.core.activity import Backend
-from watchdog.core.evidence import Evidence, Kind
-from watchdog.core.jobs import JobRule
-from watchdog.core.judge import Judgement, Memory, judge
-from watchdog.core.neighbours import Blocking
+from watchdog.core.judging.evidence import Evidence, Kind
+from watchdog.core.judging.jobs import JobRule
+from watchdog.core.judging.judge import Judgement, Memory, judge
+from watchdog.core.observed.activity import Backend
+from watchdog.core.observed.blocking import Blocking
 
 ONE_COPY = rule(copies=1, retry_gap=30)
 LOCK = ("Lock", "tuple")
@@ -22,10 +22,10 @@ def copy(pid: int, age: float, **columns: object) -> Backend:
 def judged(*rows: Backend, jobs: JobRule = ONE_COPY, twice: bool = True, blocking: Blocking | None = None) -> Judgement:
     """The second of two looks at the same rows, or the first."""
     memory = Memory()
-    settings = bench(book(jobs))
+    settings = judge_settings(book(jobs))
     for _ in range(2 if twice else 1):
         judgement, memory = judge(
-            snapshot(*rows), bench=settings, census=census(), memory=memory, tick=True, blocking=blocking
+            snapshot(*rows), settings=settings, census=census(), memory=memory, tick=True, blocking=blocking
         )
     return judgement
 
@@ -91,9 +91,9 @@ def test_superseded_strengthens_an_orphan_and_never_makes_one() -> None:
 
 def test_a_retry_that_was_proved_stays_proved_after_the_younger_copy_has_ended() -> None:
     memory = Memory()
-    settings = bench(book(ONE_COPY))
+    settings = judge_settings(book(ONE_COPY))
     for rows in ((copy(1, 1000), copy(2, 310)), (copy(1, 1000), copy(2, 310)), (copy(1, 1000),)):
-        judgement, memory = judge(snapshot(*rows), bench=settings, census=census(), memory=memory, tick=True)
+        judgement, memory = judge(snapshot(*rows), settings=settings, census=census(), memory=memory, tick=True)
     assert [each.evidence for each in judgement.findings] == [(Evidence.OVER_BUDGET, Evidence.SUPERSEDED)]
 
 

@@ -6,21 +6,21 @@ from typing import cast
 
 import pytest
 from support.acting import ARMED, cancel_rule, commands_of
-from support.builders import NOW, backend, bench, book, census, seconds, snapshot
+from support.builders import NOW, backend, book, census, judge_settings, seconds, snapshot
 
-from watchdog.core.commands import Commands, Sessions
-from watchdog.core.judge import Memory, judge
-from watchdog.core.limits import Bucket, Limits
-from watchdog.core.look import Reason
-from watchdog.core.memory import PolicyMemory
-from watchdog.core.policy import Policy
-from watchdog.core.verdicts import Decisions
+from watchdog.core.acting.limits import Bucket, Limits
+from watchdog.core.acting.memory import PolicyMemory
+from watchdog.core.acting.policy import Policy
+from watchdog.core.acting.verdicts import Decisions
+from watchdog.core.judging.judge import Memory, judge
+from watchdog.core.observed.commands import BackendLookup, Commands
+from watchdog.core.observed.reasons import Reason
 from watchdog.errors import ReadError
 from watchdog.runtime.actor import Acting
 from watchdog.runtime.cycle import Cycle
 from watchdog.runtime.ports import Source
 
-BENCH = bench(book(roles={"web_app": 30}))
+JUDGE_SETTINGS = judge_settings(book(roles={"web_app": 30}))
 ONE_AT_A_TIME = Policy((cancel_rule(),), Limits(per_minute=600, share=0.34))
 ROWS = tuple(backend(pid=pid, query=100 + pid, started=100_000) for pid in (1, 2, 3))
 
@@ -32,25 +32,25 @@ class Asked:
     known: Commands | None
     pids: list[int] = field(default_factory=list)
 
-    async def sessions(self, *, commands: Sequence[int] = (), alive: Sequence[int] = ()) -> Sessions:
+    async def backends(self, *, commands: Sequence[int] = (), alive: Sequence[int] = ()) -> BackendLookup:
         assert not alive
         self.pids += commands
         if self.known is None:
             raise ReadError(Reason.STATEMENT, "no")
-        return Sessions(commands={key: word for key, word in self.known.items() if key[0] in commands})
+        return BackendLookup(commands={key: word for key, word in self.known.items() if key[0] in commands})
 
 
 async def decided(source: Asked, *, remembered: Commands, read: Commands) -> Decisions:
     """What is decided of three orphans: words `remembered` of earlier looks, and those `read` in this one."""
-    judgement, _ = judge(snapshot(*ROWS), bench=BENCH, census=census(), memory=Memory(), tick=True)
-    cycle = Cycle("main", cast("Source", source), BENCH, cast("Acting", None), ONE_AT_A_TIME)
+    judgement, _ = judge(snapshot(*ROWS), settings=JUDGE_SETTINGS, census=census(), memory=Memory(), tick=True)
+    cycle = Cycle("main", cast("Source", source), JUDGE_SETTINGS, cast("Acting", None), ONE_AT_A_TIME)
     cycle.commands = {**remembered, **read}
     decisions, _ = await cycle._decided(
         snapshot(*ROWS),
         judgement,
         census=census(),
-        standing=ARMED,
-        asked=Sessions(commands=read),
+        status=ARMED,
+        asked=BackendLookup(commands=read),
         memory=PolicyMemory(actor=ARMED.actor, since=NOW - seconds(1000), buckets={"orphans": Bucket(10.0, NOW)}),
     )
     return decisions

@@ -4,18 +4,18 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from support.builders import backend, bench, book, census, rule, seconds
+from support.builders import backend, book, census, judge_settings, rule, seconds
 from test_series import look
 
-from watchdog.core.budgets import BudgetBook
-from watchdog.core.offline.audit import audit
-from watchdog.core.offline.checks import Check, Status, failed, ok, warning, worst
-from watchdog.core.offline.facts import Facts, OwnRole, Prepared, RoleFacts
-from watchdog.core.offline.grants import grants
-from watchdog.core.offline.remedies import block
-from watchdog.core.offline.timeouts import placed_under
-from watchdog.core.standing import Lease, Obstacle
-from watchdog.core.stored import OTHERS, UNITS, Stored, StoredSettings
+from watchdog.core.acting.status import DisarmReason, Lease
+from watchdog.core.doctor.audit import audit
+from watchdog.core.doctor.checks import Check, Status, failed, ok, warning, worst
+from watchdog.core.doctor.facts import Facts, OwnRole, Prepared, RoleFacts
+from watchdog.core.doctor.grants import grants
+from watchdog.core.doctor.remedies import block
+from watchdog.core.doctor.timeouts import placed_under
+from watchdog.core.judging.budgets import BudgetBook
+from watchdog.core.observed.stored_settings import OTHERS, UNITS, Stored, StoredSettings
 
 BOOK = book(roles={"web_app": 30, "etl_app": 900})
 GOOD = {
@@ -42,7 +42,7 @@ def facts(
     **more: object,
 ) -> Facts:
     """A server on which everything is fine, but for what is said."""
-    seen = look(*(backend(pid=i, role="stranger") for i in range(rows)), with_bench=bench(BOOK))
+    seen = look(*(backend(pid=i, role="stranger") for i in range(rows)), judged_by=judge_settings(BOOK))
     people = replace(census(), settings=StoredSettings(stored, {**GOOD, **(settings or {})}), server_version=version)
     own = OwnRole("pgwatchdog", False, False, False, False, False, 5, 1, True)  # noqa: FBT003  # a row's columns
     roles = tuple(RoleFacts(name, True, True, False, -1) for name in ("web_app", "etl_app", "pgwatchdog"))  # noqa: FBT003
@@ -188,19 +188,19 @@ OWN = facts().own
             "cancelled by replay",
         ),
         (
-            facts(lease=Lease(leads=False, obstacle=Obstacle.NOT_LEADER, holder_pid=7)),
+            facts(lease=Lease(leads=False, disarm_reason=DisarmReason.NOT_LEADER, holder_pid=7)),
             "lease",
             Status.OK,
             "held by a pgwatchdog",
         ),
         (
-            facts(lease=Lease(leads=False, obstacle=Obstacle.LEASE_TAKEN, holder_pid=7)),
+            facts(lease=Lease(leads=False, disarm_reason=DisarmReason.LEASE_TAKEN, holder_pid=7)),
             "lease",
             Status.FAILED,
             "no pgwatchdog",
         ),
         (
-            facts(lease=Lease(leads=False, obstacle=Obstacle.OTHER_DATABASE)),
+            facts(lease=Lease(leads=False, disarm_reason=DisarmReason.OTHER_DATABASE)),
             "lease",
             Status.WARNING,
             "another database",
@@ -252,10 +252,12 @@ def test_a_managed_service_is_recognised_by_its_own_roles(roles: str, service: s
 def test_copies_of_a_job_that_declares_none_are_named() -> None:
     rows = [backend(pid=i, role="etl_app", name="scan:threads:w1", query=10 + i) for i in (1, 2)]
     base = facts()
-    undeclared = replace(base, look=replace(look(*rows, with_bench=bench(book(rule()))), census=base.look.census))
+    undeclared = replace(
+        base, look=replace(look(*rows, judged_by=judge_settings(book(rule()))), census=base.look.census)
+    )
     assert "threads" in one(undeclared, "copies.undeclared").saw
     jobs = book(rule(copies=1, retry_gap=10))
-    declared = replace(base, look=replace(look(*rows, with_bench=bench(jobs)), census=base.look.census))
+    declared = replace(base, look=replace(look(*rows, judged_by=judge_settings(jobs)), census=base.look.census))
     assert one(declared, "copies.undeclared", budgets=jobs).status is Status.OK
 
 

@@ -8,22 +8,23 @@ from dataclasses import replace
 
 import pytest
 from prometheus_client import generate_latest
-from support.builders import backend, bench, book, rule
+from support.builders import backend, book, judge_settings, rule
 from test_series import look
 
-from watchdog.core.judge import Progress
-from watchdog.core.look import Look, Reason, Unread
-from watchdog.core.rules import OVER_BUDGET_RULE
+from watchdog.core.acting.rules import OVER_BUDGET_RULE
+from watchdog.core.judging.judge import Progress
+from watchdog.core.observed.reasons import Reason
+from watchdog.core.present.look import Look, Unread
 from watchdog.web.exposition import Exposition, _Collected, _family
 from watchdog.web.labels import Bounds
 from watchdog.web.own import OwnState
 from watchdog.web.table import BY_NAME, CLUSTER_METRICS, Type
 
-BENCH = bench(book(rule(copies=1, retry_gap=10)))
+JUDGE_SETTINGS = judge_settings(book(rule(copies=1, retry_gap=10)))
 
 
 def exposition() -> Exposition:
-    return Exposition(BENCH.book, (OVER_BUDGET_RULE,), Bounds(), OwnState(2, loaded_at=1e9).values)
+    return Exposition(JUDGE_SETTINGS.book, (OVER_BUDGET_RULE,), Bounds(), OwnState(2, loaded_at=1e9).values)
 
 
 async def test_golden_the_whole_exposition(golden: Callable[[str, str], None]) -> None:
@@ -35,7 +36,7 @@ async def test_golden_the_whole_exposition(golden: Callable[[str, str], None]) -
         backend(pid=4, state="idle in transaction", query=2, xact=3, wait=("Client", "ClientRead")),
         backend(pid=5, role='odd"\\\nname', query=1),
     )
-    one.publish(look(*work, with_bench=BENCH))
+    one.publish(look(*work, judged_by=JUDGE_SETTINGS))
     one.publish(Unread("second", Reason.TIMEOUT, "slow"))
     text = (await one.text()).decode()
     ours = re.sub(r"(?m)^(# (HELP|TYPE) )?process_.*\n", "", text)
@@ -46,7 +47,7 @@ async def test_golden_the_whole_exposition(golden: Callable[[str, str], None]) -
 
 async def test_every_exposed_family_of_ours_is_in_the_table_with_help_and_type() -> None:
     one = exposition()
-    one.publish(look(backend(query=100), with_bench=BENCH))
+    one.publish(look(backend(query=100), judged_by=JUDGE_SETTINGS))
     text = (await one.text()).decode()
     typed = dict(re.findall(r"# TYPE pgwatchdog_(\S+) (\S+)", text))
     assert set(typed) == set(BY_NAME)
@@ -63,16 +64,16 @@ def test_counters_and_only_counters_end_in_total() -> None:
 
 async def test_one_joined_text_serves_every_scrape_within_a_second() -> None:
     one = exposition()
-    one.publish(look(backend(query=1), with_bench=BENCH))
+    one.publish(look(backend(query=1), judged_by=JUDGE_SETTINGS))
     before, compressed = await one.text(), await one.gzipped()
-    one.publish(look(backend(query=1), with_bench=BENCH))
+    one.publish(look(backend(query=1), judged_by=JUDGE_SETTINGS))
     assert await one.text() == before
     assert await one.gzipped() is compressed
 
 
 async def test_what_is_compressed_is_the_text() -> None:
     one = exposition()
-    one.publish(look(backend(query=1), with_bench=BENCH))
+    one.publish(look(backend(query=1), judged_by=JUDGE_SETTINGS))
     text = await one.text()
     assert text.count(b"\n") > 200
     assert gzip.decompress(await one.gzipped()) == text
@@ -83,25 +84,25 @@ async def test_however_looks_come_and_go_the_text_is_what_rendering_everything_a
 ) -> None:
     monkeypatch.setattr("watchdog.web.exposition.FRESH_FOR", 0)
     one, rng = exposition(), random.Random(5)
-    nothing = look(with_bench=BENCH)
+    nothing = look(judged_by=JUDGE_SETTINGS)
     ended = replace(nothing.judgement, finished=[Progress(budget="role:web_app", used=1.5)])
     states: list[Look | Unread] = [
         nothing,
         replace(nothing, judgement=ended, census_failures=3),
-        look(backend(pid=1, query=1), with_bench=BENCH),
-        look(backend(pid=1, query=100), with_bench=BENCH),
-        look(backend(pid=2, role="etl_app", name="scan:threads:w1", query=1000, xid=True), with_bench=BENCH),
-        look(backend(pid=3, state="idle in transaction", xact=30), with_bench=BENCH),
-        look(backend(pid=4, role="a\n# HELP b\n# TYPE c", query=1), with_bench=BENCH),
+        look(backend(pid=1, query=1), judged_by=JUDGE_SETTINGS),
+        look(backend(pid=1, query=100), judged_by=JUDGE_SETTINGS),
+        look(backend(pid=2, role="etl_app", name="scan:threads:w1", query=1000, xid=True), judged_by=JUDGE_SETTINGS),
+        look(backend(pid=3, state="idle in transaction", xact=30), judged_by=JUDGE_SETTINGS),
+        look(backend(pid=4, role="a\n# HELP b\n# TYPE c", query=1), judged_by=JUDGE_SETTINGS),
         Unread("main", Reason.TIMEOUT, "slow"),
     ]
-    budgets = (BENCH.book, book(roles={"web_app": 5}))
+    budgets = (JUDGE_SETTINGS.book, book(roles={"web_app": 5}))
     servers, texts = ["main", 'a "second"\\'], set()
     for step in range(200):
         state = nothing if step > 120 else rng.choice(states)  # at last the series of an hour come to their end
         one.publish(replace(state, server=rng.choice(servers)))
         if step % 20 == 19:
-            one.settle(rng.choice(budgets), rules=(OVER_BUDGET_RULE,), bounds=Bounds(), servers=servers)
+            one.apply_config(rng.choice(budgets), rules=(OVER_BUDGET_RULE,), bounds=Bounds(), servers=servers)
         monkeypatch.setattr("time.monotonic", lambda now=step * 60.0: now)
         shown = await one.text()
         texts.add(shown)
@@ -116,8 +117,8 @@ def _samples_of(text: bytes) -> list[str]:
 
 def _all_anew(one: Exposition) -> list[str]:
     found = []
-    for server, tally in one._tallies.items():
-        families = [_family(metric, server, tally.series) for metric in CLUSTER_METRICS]
+    for server, cluster_metrics in one._clusters.items():
+        families = [_family(metric, server, cluster_metrics.series) for metric in CLUSTER_METRICS]
         text = generate_latest(_Collected(families)).decode()
         found += [line for line in text.splitlines() if not line.startswith("#")]
     return sorted(found)
@@ -125,8 +126,8 @@ def _all_anew(one: Exposition) -> list[str]:
 
 async def test_a_cluster_that_a_reload_takes_away_leaves_no_series() -> None:
     one = exposition()
-    one.publish(look(backend(query=1), with_bench=BENCH))
-    one.settle(BENCH.book, rules=(OVER_BUDGET_RULE,), bounds=Bounds(), servers=["another"])
+    one.publish(look(backend(query=1), judged_by=JUDGE_SETTINGS))
+    one.apply_config(JUDGE_SETTINGS.book, rules=(OVER_BUDGET_RULE,), bounds=Bounds(), servers=["another"])
     assert 'server="main"' not in (await one.text()).decode()
 
 
@@ -135,6 +136,6 @@ async def test_what_could_not_be_rendered_once_is_rendered_with_the_next_look(mo
     with monkeypatch.context() as patch:
         patch.setattr("watchdog.web.exposition.generate_latest", lambda _: 1 / 0)
         with pytest.raises(ZeroDivisionError):
-            one.publish(look(backend(query=1), with_bench=BENCH))
-    one.publish(look(backend(query=1), with_bench=BENCH))
+            one.publish(look(backend(query=1), judged_by=JUDGE_SETTINGS))
+    one.publish(look(backend(query=1), judged_by=JUDGE_SETTINGS))
     assert _samples_of(await one.text()) == _all_anew(one)

@@ -3,7 +3,16 @@ from datetime import UTC, datetime
 import pytest
 from support.builders import rule
 
-from watchdog.core.jobs import Claim, JobKey, JobRule, NoKey, PatternError, parse_pattern, read_name, split_client
+from watchdog.core.judging.jobs import (
+    JobClaim,
+    JobKey,
+    JobRule,
+    NoKey,
+    PatternError,
+    parse_pattern,
+    read_name,
+    split_client,
+)
 
 
 @pytest.mark.parametrize(
@@ -66,10 +75,10 @@ def test_a_pattern_that_cannot_work_says_why(pattern: str, complaint: str) -> No
 def test_the_first_rule_that_fits_reads_the_name() -> None:
     first, second = rule(pattern="scan:{job}:{window}"), rule(pattern="{job}:{window}")
     claim = read_name("scan:a:b", rules=(first, second))
-    assert isinstance(claim, Claim)
+    assert isinstance(claim, JobClaim)
     assert (claim.rule, claim.key) == (first, JobKey("a", "b"))
     other = read_name("nightly:b", rules=(first, second))
-    assert isinstance(other, Claim)
+    assert isinstance(other, JobClaim)
     assert other.rule is second
 
 
@@ -79,8 +88,8 @@ def test_an_unusable_name_stays_unusable_when_no_other_rule_can_read_it() -> Non
 
 def test_a_jobs_own_budget_comes_before_the_one_for_all() -> None:
     jobs = rule(budgets={"threads": 10, "*": 20})
-    assert [found[0] for job in ("threads", "digest") if (found := jobs.allowance(job))] == ["threads", "*"]
-    assert rule(budgets={"threads": 10}).allowance("digest") is None
+    assert [found[0] for job in ("threads", "digest") if (found := jobs.budget_spec(job))] == ["threads", "*"]
+    assert rule(budgets={"threads": 10}).budget_spec("digest") is None
 
 
 def test_a_deadline_is_read_as_seconds_since_1970() -> None:
@@ -114,5 +123,5 @@ def test_what_a_pooler_put_behind_a_name_is_taken_off(name: str, true: str, clie
 def test_a_name_that_a_pooler_made_too_long_is_read_as_far_as_it_is_whole() -> None:
     name = ("scan:threads:" + "x" * 25 + " - 10.100.200.100:54321")[:63]
     claim = read_name(name, rules=(JobRule(parse_pattern("scan:{job}:{window}")),))
-    assert isinstance(claim, Claim)
+    assert isinstance(claim, JobClaim)
     assert claim.key == JobKey("threads", "x" * 25)

@@ -5,15 +5,15 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 from support.acting import ONCE, commands_of
-from support.builders import NOW, backend, bench, book, census, rule, seconds, snapshot
+from support.builders import NOW, backend, book, census, judge_settings, rule, seconds, snapshot
 
-from watchdog.core.activity import Backend
-from watchdog.core.evidence import Kind
-from watchdog.core.judge import Judgement, Memory, judge
-from watchdog.core.memory import PolicyMemory
-from watchdog.core.policy import Policy, decide
-from watchdog.core.protections import PROTECTIONS, Protect, Scene
-from watchdog.core.rules import OVER_BUDGET_RULE
+from watchdog.core.acting.memory import PolicyMemory
+from watchdog.core.acting.policy import Policy, decide
+from watchdog.core.acting.protections import PROTECTIONS, Protect, ProtectionContext
+from watchdog.core.acting.rules import OVER_BUDGET_RULE
+from watchdog.core.judging.evidence import Kind
+from watchdog.core.judging.judge import Judgement, Memory, judge
+from watchdog.core.observed.activity import Backend
 
 NAMES = st.sampled_from(["", "psql", "scan:a:w1", "scan:a:w2", "scan:cut", "x" * 63, "pg_dump", "scan:a?b:w1"])
 AGES = st.floats(min_value=0, max_value=5000, allow_nan=False)
@@ -50,8 +50,8 @@ JOBS = rule(copies=1, retry_gap=10, budgets={"a": 60})
 
 
 def judged(found: list[Backend], *, limit: float = 30, memory: Memory | None = None) -> tuple[Judgement, Memory]:
-    settings = bench(book(JOBS, roles={"web_app": limit, "etl_app": limit * 30}, default=limit * 2))
-    return judge(snapshot(*found), bench=settings, census=census(), memory=memory or Memory(), tick=True)
+    settings = judge_settings(book(JOBS, roles={"web_app": limit, "etl_app": limit * 30}, default=limit * 2))
+    return judge(snapshot(*found), settings=settings, census=census(), memory=memory or Memory(), tick=True)
 
 
 def summary(judgement: Judgement) -> set[tuple[int, str, tuple[str, ...]]]:
@@ -92,25 +92,25 @@ def test_no_age_is_negative_and_no_provider_role_is_judged_by_default(found: lis
 @given(rows())
 def test_nothing_protected_is_ever_proposed_for_action(found: list[Backend]) -> None:
     facts = census(superusers=frozenset({"boss"}), hidden_roles=frozenset({"unknown"}))
-    scene = Scene(facts, Protect(), commands_of(*found))
+    context = ProtectionContext(facts, Protect(), commands_of(*found))
     judgement = judged(found)[0]
     decisions, _ = decide(
         judgement,
         at=NOW,
         policy=Policy(),
-        standing=ONCE,
-        scene=scene,
+        status=ONCE,
+        context=context,
         memory=PolicyMemory(),
         interval=seconds(5),
     )
     for verdict in decisions.verdicts:
         if verdict.rule is not None and verdict.withheld is None:
-            assert not any(holds(verdict.finding, OVER_BUDGET_RULE, scene) for _, holds in PROTECTIONS)
+            assert not any(holds(verdict.finding, OVER_BUDGET_RULE, context) for _, holds in PROTECTIONS)
 
 
 def test_memory_does_not_grow_with_the_number_of_runs_that_have_ended() -> None:
     memory = Memory()
-    settings = bench(book(JOBS))
+    settings = judge_settings(book(JOBS))
     sizes = []
     for i in range(2000):
         at = NOW + seconds(5 * i)
@@ -118,13 +118,13 @@ def test_memory_does_not_grow_with_the_number_of_runs_that_have_ended() -> None:
             *(backend(pid=10 * i + k, role="etl_app", name=f"scan:a:w{i}-{k}", query=1000, now=at) for k in range(4)),
             at=at,
         )
-        _, memory = judge(seen, bench=settings, census=census(), memory=memory, tick=True)
+        _, memory = judge(seen, settings=settings, census=census(), memory=memory, tick=True)
         accounts = memory.accounts
         sizes.append(
             len(memory.copies)
             + len(memory.orphans)
             + len(memory.progress)
-            + len(accounts.carriers)
+            + len(accounts.sessions)
             + len(accounts.windows)
         )
     hour = 2 * 4 * 3600 // 5
@@ -136,9 +136,9 @@ def test_an_orphan_is_detected_once_and_again_after_the_server_has_restarted() -
     first, memory = judged([backend(query=100)])
     again, memory = judged([backend(query=100)], memory=memory)
     assert [len(each.detected) for each in (first, again)] == [1, 0]
-    settings = bench(book(JOBS))
+    settings = judge_settings(book(JOBS))
     restarted = snapshot(backend(query=100), boot=NOW)
-    judgement, _ = judge(restarted, bench=settings, census=census(), memory=memory, tick=True)
+    judgement, _ = judge(restarted, settings=settings, census=census(), memory=memory, tick=True)
     assert len(judgement.detected) == 1
 
 
@@ -157,9 +157,9 @@ def test_a_statement_that_has_ended_inside_a_transaction_is_finished_exactly() -
 
 
 def test_blind_spots_are_counted() -> None:
-    settings = bench(book(JOBS, roles={"web_app": 30}))
+    settings = judge_settings(book(JOBS, roles={"web_app": 30}))
     seen = snapshot(backend(pid=1, role="somebody"), backend(pid=2, name="scan:cut"), backend(pid=3, query=None))
-    judgement, _ = judge(seen, bench=settings, census=census(hidden=4), memory=Memory(), tick=True)
+    judgement, _ = judge(seen, settings=settings, census=census(hidden=4), memory=Memory(), tick=True)
     assert judgement.unjudged == {
         "insufficient_privilege": 4,
         "tracking_off": 0,
@@ -171,11 +171,11 @@ def test_blind_spots_are_counted() -> None:
 
 def test_work_under_a_new_name_begins_with_its_own_first_statement() -> None:
     """One transaction, two jobs: nothing of the first one's age carries over to the second."""
-    settings = bench(book(rule(roles=frozenset({"etl_app"}), budgets={"j": 900})))
+    settings = judge_settings(book(rule(roles=frozenset({"etl_app"}), budgets={"j": 900})))
 
     def look(name: str, *, query: float, xact: float, memory: Memory) -> tuple[Judgement, Memory]:
         row = backend(role="etl_app", name=name, query=query, xact=xact, now=NOW)
-        return judge(snapshot(row), bench=settings, census=census(), memory=memory, tick=True)
+        return judge(snapshot(row), settings=settings, census=census(), memory=memory, tick=True)
 
     _, memory = look("scan:j:w1", query=1, xact=900, memory=Memory())
     renamed, memory = look("scan:j:w2", query=3, xact=900, memory=memory)

@@ -20,8 +20,8 @@ from support.builders import NOW, seconds
 from support.ledgers import GatedStore, StoreContract, act, answered, effect, gated, rows, wait_for_row
 from support.servers import until
 
-from watchdog.core.acts import Done, Outcome, Result
-from watchdog.core.verdicts import Withheld
+from watchdog.core.acting.acts import ActResult, Outcome, Result
+from watchdog.core.acting.verdicts import Withheld
 from watchdog.errors import LedgerError
 from watchdog.ledger.store import BUSY_SECONDS, Answer, Store, check_url, shown
 from watchdog.ledger.writer import Writer
@@ -373,9 +373,9 @@ async def test_the_writer_puts_intents_answers_and_effects_on_record(url: str) -
     acts = [act(f"a{number}") for number in range(4)]
     await writer.intend(acts)
     done = [
-        Done(acts[0], Result.SIGNALLED, seconds(0.1)),
-        Done(acts[1], Result.PROTECTED, seconds(0.1), Withheld.WRITER),
-        Done(acts[2], Result.NOT_PERMITTED, seconds(0.1), detail="must be a member of the role"),
+        ActResult(acts[0], Result.SIGNALLED, seconds(0.1)),
+        ActResult(acts[1], Result.PROTECTED, seconds(0.1), Withheld.WRITER),
+        ActResult(acts[2], Result.NOT_PERMITTED, seconds(0.1), detail="must be a member of the role"),
     ]
     seen = [effect("a0", Outcome.MOVED_ON, at=NOW + seconds(1))]
     await writer.record(done, effects=seen, came_back=[("a0", NOW + seconds(2))])
@@ -486,9 +486,9 @@ async def test_an_answer_that_comes_too_late_is_written_all_the_same_and_again_w
     writer = Writer(store, SOON)
     hang(store)
     with pytest.raises(LedgerError):
-        await writer.record([Done(act("a0"), Result.SIGNALLED, seconds(0))], effects=(), came_back=())
+        await writer.record([ActResult(act("a0"), Result.SIGNALLED, seconds(0))], effects=(), came_back=())
     go_on(store)
-    await writer.record([Done(act("a0"), Result.SIGNALLED, seconds(0))], effects=(), came_back=())
+    await writer.record([ActResult(act("a0"), Result.SIGNALLED, seconds(0))], effects=(), came_back=())
     assert [(row["id"], row["result"]) for row in rows(store.url)] == [("a0", "signalled")]
 
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from support.chains import AS_DEPLOYED, READ_TIMEOUT, SCHEDULER_RETRIES, minutes
 
 from watchdog.cli.drawing import spike_text
-from watchdog.core.offline.chain import ZERO, Chain, Layer
-from watchdog.core.offline.loop import Course, Loop, Remedy, Spike, loop_of, simulate, spike_of
+from watchdog.core.chain.chain import ZERO, Chain, Layer
+from watchdog.core.chain.loop import Course, Loop, Remedy, Spike, loop_of, simulate, spike_of
 
 HALF_HOUR = minutes(30)
 EIGHT_HOURS = timedelta(hours=8)

@@ -1,8 +1,9 @@
-from support.builders import backend, bench, book, census, snapshot
+from support.builders import backend, book, census, judge_settings, snapshot
 
-from watchdog.core.activity import Backend
-from watchdog.core.judge import Memory, judge
-from watchdog.core.neighbours import Blocking, waiters, wants_blocking
+from watchdog.core.judging.judge import Memory, judge
+from watchdog.core.judging.neighbours import wants_blocking
+from watchdog.core.observed.activity import Backend
+from watchdog.core.observed.blocking import Blocking, waiters
 
 LOCK = ("Lock", "transactionid")
 
@@ -30,13 +31,13 @@ def test_blocking_is_asked_only_when_a_finding_and_a_waiter_stand_together() -> 
 
 
 def asks(*rows: Backend) -> bool:
-    judgement, _ = judge(snapshot(*rows), bench=bench(), census=census(), memory=Memory(), tick=True)
+    judgement, _ = judge(snapshot(*rows), settings=judge_settings(), census=census(), memory=Memory(), tick=True)
     return wants_blocking(judgement.findings, snapshot=snapshot(*rows))
 
 
 def test_what_was_not_asked_is_unknown_and_not_0() -> None:
     orphan = snapshot(backend(pid=1, query=100))
-    judgement, _ = judge(orphan, bench=bench(), census=census(), memory=Memory(), tick=True)
+    judgement, _ = judge(orphan, settings=judge_settings(), census=census(), memory=Memory(), tick=True)
     assert judgement.findings[0].blocks is None
     assert judgement.blocked_by_orphans is None
 
@@ -44,7 +45,7 @@ def test_what_was_not_asked_is_unknown_and_not_0() -> None:
 def test_blocked_sessions_are_counted_once_each() -> None:
     rows = snapshot(backend(pid=1, query=100), backend(pid=2, query=90), *(backend(pid=p, wait=LOCK) for p in (11, 12)))
     edges = Blocking({11: frozenset({1, 2}), 12: frozenset({11})})
-    judgement, _ = judge(rows, bench=bench(), census=census(), memory=Memory(), tick=True, blocking=edges)
+    judgement, _ = judge(rows, settings=judge_settings(), census=census(), memory=Memory(), tick=True, blocking=edges)
     assert [each.blocks for each in judgement.findings] == [2, 2]
     assert judgement.blocked_by_orphans == 2
     assert waiters(rows) == [11, 12]
@@ -58,5 +59,7 @@ def test_alike_counts_orphans_of_one_database_role_and_query() -> None:
         backend(pid=6, query=1, query_id=7),
         backend(pid=7, query=1000, query_id=7, role="etl_app"),
     ]
-    judgement, _ = judge(snapshot(*pile, *others), bench=bench(book()), census=census(), memory=Memory(), tick=True)
+    judgement, _ = judge(
+        snapshot(*pile, *others), settings=judge_settings(book()), census=census(), memory=Memory(), tick=True
+    )
     assert {each.backend.pid: each.alike for each in judgement.findings} == {7: 1, 1: 3, 2: 3, 3: 3, 4: 1, 5: None}

@@ -1,20 +1,20 @@
 """Each row of the judge by time: state, clock and ages to a kind of finding."""
 
 import pytest
-from support.builders import NOW, backend, bench, book, rule, seconds, snapshot
+from support.builders import NOW, backend, book, judge_settings, rule, seconds, snapshot
 
-from watchdog.core.activity import Backend, Snapshot
-from watchdog.core.budgets import BudgetBook
-from watchdog.core.cases import cases_of
-from watchdog.core.evidence import Evidence, Finding, Kind
-from watchdog.core.jobs import Allowance
-from watchdog.core.overdue import judge_overdue, until_crossing
+from watchdog.core.judging.budgets import BudgetBook
+from watchdog.core.judging.cases import cases_of
+from watchdog.core.judging.evidence import Evidence, Finding, Kind
+from watchdog.core.judging.jobs import BudgetSpec
+from watchdog.core.judging.overdue import judge_overdue, until_crossing
+from watchdog.core.observed.activity import Backend, Snapshot
 
 CLIENT_READ = ("Client", "ClientRead")
 
 
 def found(row: Backend, *, budgets: BudgetBook | None = None, interval: float = 5.0) -> Finding | None:
-    setting = bench(budgets, interval=interval)
+    setting = judge_settings(budgets, interval=interval)
     cases, _ = cases_of(snapshot(row), book=setting.book, pooled=setting.pooled, interval=setting.interval, namings={})
     return judge_overdue(cases[0], nearing=setting.book.nearing) if cases else None
 
@@ -58,7 +58,7 @@ def test_an_unkeyed_long_transaction_of_short_statements_is_holding_never_an_orp
 
 
 def test_one_long_statement_inside_its_budget_does_not_hold_however_short_the_limit_for_holding() -> None:
-    budgets = BudgetBook(roles={"web_app": Allowance(seconds(900), holding=seconds(60))})
+    budgets = BudgetBook(roles={"web_app": BudgetSpec(seconds(900), holding=seconds(60))})
     assert kind(backend(query=300, xact=300.1), budgets=budgets) is None
     assert kind(backend(query=1, xact=300), budgets=budgets) is Kind.HOLDING
 
@@ -69,7 +69,7 @@ def test_a_transaction_waiting_for_its_client_holds() -> None:
 
 
 def test_holding_has_a_limit_of_its_own_with_the_grace_on_top() -> None:
-    budgets = BudgetBook(grace=seconds(5), roles={"web_app": Allowance(seconds(30), holding=seconds(60))})
+    budgets = BudgetBook(grace=seconds(5), roles={"web_app": BudgetSpec(seconds(30), holding=seconds(60))})
     row = {"state": "idle in transaction", "query": 40.0, "wait": CLIENT_READ}
     assert kind(backend(xact=64.9, **row), budgets=budgets) is None  # type: ignore[arg-type]  # a row's columns
     assert kind(backend(xact=65, **row), budgets=budgets) is Kind.HOLDING  # type: ignore[arg-type]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from watchdog.sockets.pace import LONGEST_PAUSE, SHARE, SWEEP, WAKING, Pace
+from watchdog.sockets.pace import MAX_PAUSE, SHARE, SWEEP, WAKING, Pace
 
 
 def swept(pace: Pace, *, clusters: int, cost: float, seconds: float, now: float = 0.0) -> tuple[float, float]:
@@ -28,7 +28,7 @@ def test_a_few_clusters_are_swept_five_times_a_second() -> None:
 def test_many_clusters_are_swept_less_often_so_that_all_sweeps_stay_within_their_share(clusters: int) -> None:
     pace = Pace()
     share, now = swept(pace, clusters=clusters, cost=0.0002, seconds=20)
-    assert SWEEP < pace.pause < LONGEST_PAUSE
+    assert SWEEP < pace.pause < MAX_PAUSE
     assert share == pytest.approx(SHARE, rel=0.1)
     swept(pace, clusters=5, cost=0.0002, seconds=60, now=now)
     assert pace.pause == SWEEP, "once they are few again, five times a second"
@@ -37,4 +37,4 @@ def test_many_clusters_are_swept_less_often_so_that_all_sweeps_stay_within_their
 def test_no_cluster_waits_longer_than_the_longest_pause() -> None:
     pace = Pace()
     swept(pace, clusters=1000, cost=0.1, seconds=20)
-    assert pace.pause == LONGEST_PAUSE
+    assert pace.pause == MAX_PAUSE

@@ -4,24 +4,24 @@ from dataclasses import replace
 
 import pytest
 from support.acting import ARMED, DRY, FREE, Play, cancel_rule, commands_of, protecting
-from support.builders import NOW, backend, bench, book, census, rule, seconds
+from support.builders import NOW, backend, book, census, judge_settings, rule, seconds
 
-from watchdog.core.activity import Backend
-from watchdog.core.acts import Outcome, Result
-from watchdog.core.commands import Command, statement_key
-from watchdog.core.evidence import Evidence, Kind
-from watchdog.core.limits import Limits
-from watchdog.core.policy import Policy
-from watchdog.core.rules import Names, conditions
-from watchdog.core.standing import Obstacle, Standing
-from watchdog.core.verdicts import Action, Hand, Withheld
+from watchdog.core.acting.acts import Outcome, Result
+from watchdog.core.acting.limits import Limits
+from watchdog.core.acting.policy import Policy
+from watchdog.core.acting.rules import Names, conditions
+from watchdog.core.acting.status import ActingStatus, DisarmReason
+from watchdog.core.acting.verdicts import Action, Hand, Withheld
+from watchdog.core.judging.evidence import Evidence, Kind
+from watchdog.core.observed.activity import Backend
+from watchdog.core.observed.commands import Command, statement_key
 
 FACTS = census(superusers=frozenset({"boss"}), hidden_roles=frozenset({"shy"}))
-ROLES = bench(book(roles={"web_app": 30, "boss": 30, "shy": 30, "rdsadmin": 30, "unknown": 30}))
+ROLES = judge_settings(book(roles={"web_app": 30, "boss": 30, "shy": 30, "rdsadmin": 30, "unknown": 30}))
 
 
 def play(policy: Policy | None = None, **more: object) -> Play:
-    one = Play(bench=ROLES, census=FACTS, **more)  # type: ignore[arg-type]  # names of fields
+    one = Play(judge_settings=ROLES, census=FACTS, **more)  # type: ignore[arg-type]  # names of fields
     if policy is not None:
         one.policy = policy
     return one.warm()
@@ -125,11 +125,13 @@ def test_writers_are_taken_where_a_rule_allows_it() -> None:
 
 
 def test_a_role_whose_queries_we_may_not_cancel_is_not_tried() -> None:
-    one = Play(bench=ROLES, census=replace(FACTS, may_cancel_all=False, may_cancel=frozenset({"other"}))).warm()
+    one = Play(
+        judge_settings=ROLES, census=replace(FACTS, may_cancel_all=False, may_cancel=frozenset({"other"}))
+    ).warm()
     assert one.look(backend(query=100)).withheld(4711) is Withheld.NOT_PERMITTED
     one.census = replace(one.census, may_cancel=frozenset({"web_app"}))
     assert one.look(backend(query=100)).signalled == [4711]
-    rehearsing = Play(bench=ROLES, census=replace(FACTS, may_cancel_all=False), standing=DRY).warm()
+    rehearsing = Play(judge_settings=ROLES, census=replace(FACTS, may_cancel_all=False), status=DRY).warm()
     assert rehearsing.look(backend(query=100)).withheld(4711) is None, "a dry run needs no right to signal"
 
 
@@ -207,7 +209,7 @@ def duplicates(*, after: float = 0, bound: bool = True, ages: tuple[float, ...] 
     """A play in which the oldest of two copies has been superseded at the second look."""
     job = rule(copies=1, retry_gap=10, roles=frozenset({"etl_app"} if bound else ()))
     policy = Policy((cancel_rule(name="copies", kind=Kind.DUPLICATE, evidence=Evidence.SUPERSEDED, after=after),), FREE)
-    one = Play(policy, bench=bench(book(job)))
+    one = Play(policy, judge_settings=judge_settings(book(job)))
     one.warm()
     rows = Rows(ages)
     one.look(*rows(-5), at=-5)
@@ -238,7 +240,7 @@ def test_another_sessions_name_costs_nobody_its_life_unless_the_job_is_bound_to_
 
 def test_the_last_copy_within_its_budget_is_never_taken_for_a_duplicate() -> None:
     one, rows = duplicates(ages=(880, 2000))
-    one.bench = replace(one.bench, book=book(one.bench.book.jobs[0], roles={"etl_app": 900}))
+    one.judge_settings = replace(one.judge_settings, book=book(one.judge_settings.book.jobs[0], roles={"etl_app": 900}))
     step = one.look(*rows(0), at=0)
     older, younger = 2, 1
     assert [each.finding.backend.pid for each in step.decisions.verdicts if each.finding.kind is Kind.DUPLICATE] == [2]
@@ -271,7 +273,7 @@ def limited(**changes: object) -> Play:
 
 
 def test_a_new_actor_watches_for_two_intervals_with_an_empty_bucket() -> None:
-    one = Play(Policy((cancel_rule(),), Limits(pause=seconds(0))), bench=ROLES)
+    one = Play(Policy((cancel_rule(),), Limits(pause=seconds(0))), judge_settings=ROLES)
     assert one.look(aged(1, 100), at=0).withheld(1) is Withheld.WARMING_UP
     step = one.look(aged(1, 100, at=9.9), at=9.9)
     assert (step.withheld(1), step.decisions.waits) == (Withheld.WARMING_UP, (seconds(0.1),))
@@ -392,7 +394,7 @@ def test_what_the_guard_refused_is_no_failure_of_ours(result: Result) -> None:
 
 def test_work_that_comes_back_at_once_under_its_key_rests() -> None:
     job = rule(budgets={"*": 30})
-    one = Play(Policy((cancel_rule(),), FREE), bench=bench(book(job)))
+    one = Play(Policy((cancel_rule(),), FREE), judge_settings=judge_settings(book(job)))
     one.warm()
     one.look(aged(1, 100, role="etl_app", name="scan:a:w1"))
     assert one.look(at=1).effects[0].outcome is Outcome.ENDED
@@ -405,7 +407,7 @@ def test_work_that_comes_back_at_once_under_its_key_rests() -> None:
 
 def test_another_window_or_a_later_start_is_no_retry() -> None:
     job = rule(budgets={"*": 30})
-    one = Play(Policy((cancel_rule(),), FREE), bench=bench(book(job)))
+    one = Play(Policy((cancel_rule(),), FREE), judge_settings=judge_settings(book(job)))
     one.warm()
     one.look(aged(1, 100, role="etl_app", name="scan:a:w1"))
     one.look(at=1)
@@ -418,39 +420,39 @@ def test_another_window_or_a_later_start_is_no_retry() -> None:
 
 
 @pytest.mark.parametrize(
-    ("obstacle", "reason"),
+    ("disarm_reason", "reason"),
     [
-        (Obstacle.DISARM_FILE, Withheld.NOT_ARMED),
-        (Obstacle.SIGNAL, Withheld.NOT_ARMED),
-        (Obstacle.RELOAD_FAILED, Withheld.NOT_ARMED),
-        (Obstacle.NO_LEDGER, Withheld.NO_LEDGER),
-        (Obstacle.LEDGER_FAILED, Withheld.NO_LEDGER),
-        (Obstacle.NOT_LEADER, Withheld.NOT_LEADER),
-        (Obstacle.LEASE_TAKEN, Withheld.NOT_LEADER),
-        (Obstacle.OTHER_DATABASE, Withheld.NOT_LEADER),
-        (Obstacle.BEHIND_POOLER, Withheld.NOT_LEADER),
-        (Obstacle.NOT_PERMITTED, Withheld.NOT_PERMITTED),
-        (Obstacle.INCOMPLETE, Withheld.HIDDEN),
+        (DisarmReason.DISARM_FILE, Withheld.NOT_ARMED),
+        (DisarmReason.SIGNAL, Withheld.NOT_ARMED),
+        (DisarmReason.RELOAD_FAILED, Withheld.NOT_ARMED),
+        (DisarmReason.NO_LEDGER, Withheld.NO_LEDGER),
+        (DisarmReason.LEDGER_FAILED, Withheld.NO_LEDGER),
+        (DisarmReason.NOT_LEADER, Withheld.NOT_LEADER),
+        (DisarmReason.LEASE_TAKEN, Withheld.NOT_LEADER),
+        (DisarmReason.OTHER_DATABASE, Withheld.NOT_LEADER),
+        (DisarmReason.BEHIND_POOLER, Withheld.NOT_LEADER),
+        (DisarmReason.NOT_PERMITTED, Withheld.NOT_PERMITTED),
+        (DisarmReason.INCOMPLETE, Withheld.HIDDEN),
     ],
 )
-def test_what_stands_in_the_way_withholds_with_its_reason(obstacle: Obstacle, reason: Withheld) -> None:
+def test_what_stands_in_the_way_withholds_with_its_reason(disarm_reason: DisarmReason, reason: Withheld) -> None:
     one = play()
-    one.standing = Standing(actor=1, obstacles=(obstacle,))
+    one.status = ActingStatus(actor=1, disarm_reasons=(disarm_reason,))
     step = one.look(backend(query=100))
     assert (step.withheld(4711), step.signalled) == (reason, [])
 
 
 def test_in_dry_run_only_another_watchdog_or_a_failing_ledger_withholds() -> None:
-    for obstacle in Obstacle:
-        standing = Standing(actor=1, obstacles=(Obstacle.CLUSTER_MODE, obstacle))
-        stops = obstacle in {Obstacle.NOT_LEADER, Obstacle.LEDGER_FAILED}
-        assert (standing.withheld is not None) is stops, obstacle
+    for disarm_reason in DisarmReason:
+        status = ActingStatus(actor=1, disarm_reasons=(DisarmReason.CLUSTER_MODE, disarm_reason))
+        stops = disarm_reason in {DisarmReason.NOT_LEADER, DisarmReason.LEDGER_FAILED}
+        assert (status.withheld is not None) is stops, disarm_reason
 
 
 @pytest.mark.parametrize("change", ["takeover", "rules"])
 def test_a_new_actor_begins_with_an_empty_bucket_again(change: str) -> None:
     one = play()
-    one.standing = replace(ARMED, actor=2)
+    one.status = replace(ARMED, actor=2)
     assert one.look(backend(query=100)).withheld(4711) is Withheld.WARMING_UP, change
 
 
@@ -463,7 +465,7 @@ def test_dry_run_and_enforcement_make_the_same_decisions_on_the_same_workload() 
     policy = Policy(
         (cancel_rule(name="web", only=Names(roles=("web_app",)), after=3), cancel_rule(name="rest")), limits
     )
-    worlds = [Play(policy, standing=standing, bench=ROLES, census=FACTS) for standing in (DRY, ARMED)]
+    worlds = [Play(policy, status=status, judge_settings=ROLES, census=FACTS) for status in (DRY, ARMED)]
     told: list[list[tuple[float, int, str | None]]] = [[], []]
     over: list[set[int]] = [set(), set()]
     for at in range(300):
@@ -481,7 +483,7 @@ def test_dry_run_and_enforcement_make_the_same_decisions_on_the_same_workload() 
 
 
 def test_a_rehearsed_run_counts_once_and_ends_as_a_regret() -> None:
-    one = play(standing=DRY)
+    one = play(status=DRY)
     assert one.look(aged(1, 100)).signalled == [1]
     for at in (5, 10, 100, 1000):
         step = one.look(aged(1, 100, at=at), at=at)
@@ -491,9 +493,9 @@ def test_a_rehearsed_run_counts_once_and_ends_as_a_regret() -> None:
 
 
 def test_a_rehearsal_spends_limits_as_a_signal_does() -> None:
-    for standing in (DRY, ARMED):
+    for status in (DRY, ARMED):
         one = limited(per_minute=2)
-        one.standing = standing
+        one.status = status
         step = one.look(*(aged(pid, 100) for pid in range(1, 6)))
         assert (len(step.signalled), step.withheld(5)) == (2, Withheld.LIMIT)
 
@@ -510,7 +512,7 @@ def test_each_run_is_news_once() -> None:
 
 
 def test_a_new_reason_is_news() -> None:
-    one = play(standing=DRY)
+    one = play(status=DRY)
     one.look(aged(1, 100))
     later = one.look(aged(1, 100, at=1, xid=True), at=1)
     assert [each.withheld for each in later.decisions.news] == [Withheld.WRITER]

@@ -11,22 +11,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.acting import ARMED, DRY, FREE, Play, Step, cancel_rule
-from support.builders import NOW, backend, bench, book, rule, seconds
+from support.builders import NOW, backend, book, judge_settings, rule, seconds
 
-from watchdog.core.activity import Backend, Run
-from watchdog.core.acts import Act, Effect, Outcome, Result
-from watchdog.core.limits import Bucket, Limits
-from watchdog.core.memory import PolicyMemory
-from watchdog.core.policy import Policy
-from watchdog.core.protections import Protect
-from watchdog.core.recall import Recorded, recall
-from watchdog.core.standing import Standing
-from watchdog.core.verdicts import Hand, Withheld
+from watchdog.core.acting.acts import Act, ObservedEffect, Outcome, Result
+from watchdog.core.acting.limits import Bucket, Limits
+from watchdog.core.acting.memory import PolicyMemory
+from watchdog.core.acting.policy import Policy
+from watchdog.core.acting.protections import Protect
+from watchdog.core.acting.recall import Recorded, recall
+from watchdog.core.acting.status import ActingStatus
+from watchdog.core.acting.verdicts import Hand, Withheld
+from watchdog.core.observed.activity import Backend, Run
 from watchdog.ledger.rows import recorded_of, row_of
 
 EMPTY = dict.fromkeys(("result", "detail", "outcome", "outcome_at", "regret", "came_back_at"))
 JOBS = book(rule(roles=frozenset({"etl_app"}), budgets={"*": 30}))
-BENCH, KEYED, OFTEN = bench(book()), bench(JOBS), bench(JOBS, interval=2)
+JUDGE_SETTINGS, KEYED, OFTEN = judge_settings(book()), judge_settings(JOBS), judge_settings(JOBS, interval=2)
 
 
 def aged(pid: int, age: float, *, at: float = 0, **more: object) -> Backend:
@@ -52,7 +52,7 @@ class Ledger:
         for retry in step.retries:
             self.rows[retry.act]["came_back_at"] = NOW + seconds(at)
 
-    def see(self, effects: Iterable[Effect]) -> None:
+    def see(self, effects: Iterable[ObservedEffect]) -> None:
         for effect in effects:
             seen = {"outcome": str(effect.outcome), "outcome_at": effect.at, "regret": effect.regret}
             self.rows[effect.id].update(seen)
@@ -82,11 +82,11 @@ class Daemon:
     def restart(self, *, at: float) -> "Daemon":
         """The same daemon anew: it knows what is on record and nothing else."""
         memory = self.remembered(PolicyMemory(), at=at)
-        actor = self.play.standing.actor + 1
+        actor = self.play.status.actor + 1
         fresh = Play(
             self.play.policy,
-            replace(self.play.standing, actor=actor),
-            self.play.bench,
+            replace(self.play.status, actor=actor),
+            self.play.judge_settings,
             self.play.census,
             self.play.answers,
             policy_memory=memory,
@@ -99,7 +99,7 @@ class Daemon:
         memory = self.play.policy_memory
         since = NOW + seconds(at) - timedelta(hours=1)
         full = {each.name: Bucket(float(self.play.policy.limits.per_minute), since) for each in self.play.policy.rules}
-        actor = self.play.standing.actor
+        actor = self.play.status.actor
         self.play.policy_memory = replace(memory, actor=actor, since=since, buckets=full)
         return self
 
@@ -109,10 +109,10 @@ class Daemon:
 
 
 def daemon(
-    *, limits: Limits = FREE, keyed: bool = False, standing: Standing = ARMED, answer: Result | None = None
+    *, limits: Limits = FREE, keyed: bool = False, status: ActingStatus = ARMED, answer: Result | None = None
 ) -> Daemon:
     """A daemon that has been watching for long."""
-    one = Play(Policy((cancel_rule(),), limits), standing, KEYED if keyed else BENCH)
+    one = Play(Policy((cancel_rule(),), limits), status, KEYED if keyed else JUDGE_SETTINGS)
     if answer is not None:
         one.answers = lambda _: answer
     return Daemon(one.warm())
@@ -291,7 +291,7 @@ def test_a_second_try_that_was_not_done_does_not_make_the_first_forgotten(result
 
 def test_a_try_at_a_fetch_loop_that_had_just_moved_on_counts() -> None:
     policy = Policy((cancel_rule(),), FREE, replace(Protect(), talking=False))
-    one = Daemon(Play(policy, bench=KEYED, answers=lambda _: Result.MOVED_ON).warm())
+    one = Daemon(Play(policy, judge_settings=KEYED, answers=lambda _: Result.MOVED_ON).warm())
     one.look(backend(pid=1, role="etl_app", name="scan:a:w", query=1, xact=100))
     for memory in (one.play.policy_memory, one.remembered(PolicyMemory(), at=1)):
         assert [each.attempts for each in memory.acts.values()] == [1]
@@ -344,7 +344,7 @@ def test_work_that_begins_long_after_a_cancel_is_no_retry_for_a_new_daemon_eithe
 
 
 def test_a_rehearsed_run_is_not_rehearsed_again_and_ends_once() -> None:
-    one = daemon(standing=DRY)
+    one = daemon(status=DRY)
     one.look(aged(1, 100))
     for at in (10, 20, 30):
         one = one.restart(at=at).warmed(at=at)
@@ -379,7 +379,7 @@ def test_the_order_in_which_runs_were_acted_on_is_kept() -> None:
     one.look(aged(1, 100))
     one.look(aged(1, 100, at=5), aged(2, 100, at=5), at=5)
     memory = one.remembered(PolicyMemory(), at=6)
-    assert {run.pid: tried.attempts for run, tried in memory.acts.items()} == {1: 2, 2: 1}
+    assert {run.pid: open_act.attempts for run, open_act in memory.acts.items()} == {1: 2, 2: 1}
     assert memory.last_act == NOW + seconds(5)
 
 
@@ -502,7 +502,7 @@ def played(load: Workload, *, restarts: frozenset[int], kills: bool = False) -> 
     `kills`: of the last look before a restart the intents are on record and nothing else; the signals were sent.
     """
     world = World(load)
-    one = Daemon(Play(Policy((cancel_rule(),), load.limits), bench=OFTEN, answers=world.answer))
+    one = Daemon(Play(Policy((cancel_rule(),), load.limits), judge_settings=OFTEN, answers=world.answer))
     for at in range(0, UNTIL, 2):
         if at in restarts:
             one = one.restart(at=at)
@@ -607,7 +607,7 @@ def test_whenever_it_is_restarted_no_run_is_tried_more_often_and_no_more_is_done
 def test_in_no_minute_there_is_more_than_the_bucket_and_what_flows_into_it(
     *, restarts: frozenset[int], per_minute: int
 ) -> None:
-    one = Daemon(Play(Policy((cancel_rule(),), Limits(per_minute=per_minute, share=1.0)), bench=OFTEN))
+    one = Daemon(Play(Policy((cancel_rule(),), Limits(per_minute=per_minute, share=1.0)), judge_settings=OFTEN))
     ended: set[int] = set()
     moments: list[int] = []
     for at in range(150):
@@ -621,7 +621,7 @@ def test_in_no_minute_there_is_more_than_the_bucket_and_what_flows_into_it(
 
 
 def test_rehearsals_are_not_repeated_by_restarts_either() -> None:
-    ran_through, restarted = daemon(standing=DRY), daemon(standing=DRY)
+    ran_through, restarted = daemon(status=DRY), daemon(status=DRY)
     for at in range(120):
         rows = [aged(pid, 100 - 5 * pid, at=at) for pid in range(1, 20)]
         ran_through.look(*rows, at=at)

@@ -3,18 +3,19 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from support.builders import backend, bench, book, rule
-from test_series import look, tally
+from support.builders import backend, book, judge_settings, rule
+from test_series import cluster_metrics, look
 
 from watchdog.cli.exits import Exit
 from watchdog.cli.render import markdown, table
 from watchdog.cli.report import exit_code
-from watchdog.core.look import Look, Reason, Unread
-from watchdog.core.phrases import span
-from watchdog.core.standing import EXPLAINED, Obstacle, Standing
+from watchdog.core.acting.status import EXPLAINED, ActingStatus, DisarmReason
+from watchdog.core.observed.reasons import Reason
+from watchdog.core.present.look import Look, Unread
+from watchdog.core.present.phrases import span
 from watchdog.web.page import Page
 
-BENCH = bench(book(rule(copies=1, retry_gap=10)))
+JUDGE_SETTINGS = judge_settings(book(rule(copies=1, retry_gap=10)))
 UNREAD = Unread(
     "archive", Reason.AUTHENTICATION, "password authentication failed (check user, password and pg_hba.conf)"
 )
@@ -31,34 +32,34 @@ def busy() -> Look:
         ),
         backend(pid=6, state="idle in transaction", query=2, xact=7200, wait=("Client", "ClientRead")),
         backend(pid=7, role="etl_app", query=800),
-        with_bench=BENCH,
+        judged_by=JUDGE_SETTINGS,
     )
 
 
 def test_golden_the_table_reads_in_80_columns(golden: Callable[[str, str], None]) -> None:
-    text = table([busy(), UNREAD], book=BENCH.book, color=False)
+    text = table([busy(), UNREAD], book=JUDGE_SETTINGS.book, color=False)
     assert max(map(len, text.splitlines())) <= 80
     golden("report.txt", text)
 
 
 def test_golden_the_markdown_report(golden: Callable[[str, str], None]) -> None:
-    golden("report.md.txt", markdown([busy(), UNREAD], book=BENCH.book))
+    golden("report.md.txt", markdown([busy(), UNREAD], book=JUDGE_SETTINGS.book))
 
 
 def test_nothing_found_is_said_only_where_there_was_a_budget_and_everything_was_seen() -> None:
-    quiet = look(with_bench=BENCH)
-    assert "Nothing found." in table([quiet], book=BENCH.book)
+    quiet = look(judged_by=JUDGE_SETTINGS)
+    assert "Nothing found." in table([quiet], book=JUDGE_SETTINGS.book)
     assert "Nothing found." not in table([quiet], book=book(roles={}))
-    assert "Nothing found." not in table([UNREAD], book=BENCH.book)
+    assert "Nothing found." not in table([UNREAD], book=JUDGE_SETTINGS.book)
 
 
 @pytest.mark.parametrize(
     ("states", "code"),
     [
-        ([look(with_bench=BENCH)], Exit.OK),
-        ([look(backend(query=25), with_bench=BENCH)], Exit.OK),
-        ([look(backend(query=100), with_bench=BENCH)], Exit.FINDINGS),
-        ([look(backend(query=100), with_bench=BENCH), UNREAD], Exit.UNREAD),
+        ([look(judged_by=JUDGE_SETTINGS)], Exit.OK),
+        ([look(backend(query=25), judged_by=JUDGE_SETTINGS)], Exit.OK),
+        ([look(backend(query=100), judged_by=JUDGE_SETTINGS)], Exit.FINDINGS),
+        ([look(backend(query=100), judged_by=JUDGE_SETTINGS), UNREAD], Exit.UNREAD),
     ],
 )
 def test_what_was_not_read_weighs_more_than_what_was_found(states: list[Look | Unread], code: Exit) -> None:
@@ -83,38 +84,38 @@ def test_spans_have_two_units_at_most(seconds: float, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("standing", "words"),
+    ("status", "words"),
     [
-        (Standing(1, ()), "Armed: what policy decides is done."),
+        (ActingStatus(1, ()), "Armed: what policy decides is done."),
         (
-            Standing(1, (Obstacle.CLUSTER_MODE, Obstacle.NO_LEDGER)),
+            ActingStatus(1, (DisarmReason.CLUSTER_MODE, DisarmReason.NO_LEDGER)),
             "Dry run: nothing is signalled. the cluster's mode is dry-run; no ledger is configured",
         ),
         (
-            Standing(1, (Obstacle.DISARM_FILE, Obstacle.NOT_LEADER)),
+            ActingStatus(1, (DisarmReason.DISARM_FILE, DisarmReason.NOT_LEADER)),
             "Not armed: nothing is signalled. the disarm file exists, or cannot be looked for; another pgwatchdog",
         ),
         (
-            Standing(0, (), at_once=True),
+            ActingStatus(0, (), at_once=True),
             "Armed by this configuration. nobody holds the lease, so no pgwatchdog acts now",
         ),
     ],
 )
 def test_page_report_and_metrics_say_whether_it_is_armed_and_if_not_every_reason(
-    standing: Standing, words: str
+    status: ActingStatus, words: str
 ) -> None:
-    seen = replace(look(with_bench=BENCH), standing=standing)
-    reported = " ".join(table([seen], book=BENCH.book, arming=True).split())
+    seen = replace(look(judged_by=JUDGE_SETTINGS), status=status)
+    reported = " ".join(table([seen], book=JUDGE_SETTINGS.book, arming=True).split())
     assert words in reported
     shown = Page().render([("main", seen)], judges=True)
-    for reason in standing.obstacles:
+    for reason in status.disarm_reasons:
         assert EXPLAINED[reason].replace("'", "&#39;") in shown
-    counts = tally()
+    counts = cluster_metrics()
     counts.add(seen, now=0, unix_time=0)
-    assert counts.series.gauges["enforcing"][()] == (not standing.obstacles)
+    assert counts.series.gauges["enforcing"][()] == (not status.disarm_reasons)
     told = {reason for (reason,), holds in counts.series.gauges["disarmed"].items() if holds}
-    assert told == set(standing.obstacles)
+    assert told == set(status.disarm_reasons)
 
 
 def test_every_obstacle_is_explained_to_people() -> None:
-    assert set(EXPLAINED) == set(Obstacle)
+    assert set(EXPLAINED) == set(DisarmReason)

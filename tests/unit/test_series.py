@@ -3,39 +3,41 @@
 from datetime import timedelta
 
 from support.acting import ONCE, commands_of
-from support.builders import NOW, backend, bench, book, census, rule, snapshot
+from support.builders import NOW, backend, book, census, judge_settings, rule, snapshot
 
-from watchdog.core.activity import Backend
-from watchdog.core.acts import Act, Done, Result
-from watchdog.core.judge import Bench, Memory, judge
-from watchdog.core.look import Look, Reason, Unread
-from watchdog.core.memory import PolicyMemory
-from watchdog.core.policy import Policy, decide
-from watchdog.core.protections import Protect, Scene
-from watchdog.core.rules import OVER_BUDGET_RULE
-from watchdog.web.labels import Bound, Bounds, Folder
+from watchdog.core.acting.acts import Act, ActResult, Result
+from watchdog.core.acting.memory import PolicyMemory
+from watchdog.core.acting.policy import Policy, decide
+from watchdog.core.acting.protections import Protect, ProtectionContext
+from watchdog.core.acting.rules import OVER_BUDGET_RULE
+from watchdog.core.judging.judge import JudgeSettings, Memory, judge
+from watchdog.core.observed.activity import Backend
+from watchdog.core.observed.reasons import Reason
+from watchdog.core.present.look import Look, Unread
+from watchdog.web.cluster_metrics import ClusterMetrics
+from watchdog.web.labels import Bound, Bounds, LabelLimiter
 from watchdog.web.series import KEPT_FOR, Histogram
 from watchdog.web.table import RATIO_BUCKETS
-from watchdog.web.tally import Tally
 
 JOBS = rule(copies=1, retry_gap=10)
-BENCH = bench(book(JOBS))
+JUDGE_SETTINGS = judge_settings(book(JOBS))
 
 
-def look(*rows: Backend, with_bench: Bench = BENCH) -> Look:
-    judgement, _ = judge(snapshot(*rows), bench=with_bench, census=census(), memory=Memory(), tick=True)
+def look(*rows: Backend, judged_by: JudgeSettings = JUDGE_SETTINGS) -> Look:
+    judgement, _ = judge(snapshot(*rows), settings=judged_by, census=census(), memory=Memory(), tick=True)
     decisions, _ = decide(
         judgement,
         at=NOW,
         policy=Policy(),
-        standing=ONCE,
-        scene=Scene(census(), Protect(), commands_of(*rows)),
+        status=ONCE,
+        context=ProtectionContext(census(), Protect(), commands_of(*rows)),
         memory=PolicyMemory(),
-        interval=with_bench.interval,
+        interval=judged_by.interval,
     )
     took = timedelta(milliseconds=1)
     done = tuple(
-        Done(Act(f"act{i}", "main", verdict, 1, NOW), Result.REHEARSED, took) for i, verdict in enumerate(decisions.due)
+        ActResult(Act(f"act{i}", "main", verdict, 1, NOW), Result.REHEARSED, took)
+        for i, verdict in enumerate(decisions.due)
     )
     return Look(
         "main",
@@ -43,20 +45,20 @@ def look(*rows: Backend, with_bench: Bench = BENCH) -> Look:
         census(),
         judgement,
         decisions,
-        with_bench.interval,
+        judged_by.interval,
         took,
         tick=True,
-        standing=ONCE,
+        status=ONCE,
         done=done,
     )
 
 
-def tally(bounds: Bounds | None = None) -> Tally:
-    return Tally(BENCH.book, (OVER_BUDGET_RULE,), bounds or Bounds())
+def cluster_metrics(bounds: Bounds | None = None) -> ClusterMetrics:
+    return ClusterMetrics(JUDGE_SETTINGS.book, (OVER_BUDGET_RULE,), bounds or Bounds())
 
 
 def test_a_series_appears_with_0_before_anything_is_found() -> None:
-    one = tally()
+    one = cluster_metrics()
     one.add(look(backend(query=1)), now=0, unix_time=0)
     assert one.series.gauges["orphans"] == {("shop", "web_app", "", "over_budget"): 0}
     assert one.series.counters["orphans_detected_total"] == {("web_app", "", "over_budget"): 0}
@@ -64,7 +66,7 @@ def test_a_series_appears_with_0_before_anything_is_found() -> None:
 
 
 def test_gauges_fall_to_0_and_end_an_hour_later() -> None:
-    one = tally()
+    one = cluster_metrics()
     one.add(look(backend(name="scan:a:w1", query=100)), now=0, unix_time=0)
     labels = ("shop", "web_app", "a", "over_budget")
     assert one.series.gauges["orphans"][labels] == 1
@@ -78,7 +80,7 @@ def test_gauges_fall_to_0_and_end_an_hour_later() -> None:
 
 
 def test_a_cluster_that_was_not_read_shows_up_0_and_no_gauge_of_what_goes_on() -> None:
-    one = tally()
+    one = cluster_metrics()
     one.add(look(backend(query=100)), now=0, unix_time=5)
     one.add(Unread("main", Reason.TIMEOUT, "slow"), now=1, unix_time=6)
     shown = {name: series for name, series in one.series.gauges.items() if series}
@@ -89,7 +91,7 @@ def test_a_cluster_that_was_not_read_shows_up_0_and_no_gauge_of_what_goes_on() -
 
 
 def test_reasons_rules_and_budgets_exist_from_the_start() -> None:
-    one = tally()
+    one = cluster_metrics()
     assert set(one.series.counters["poll_failures_total"]) == {(reason,) for reason in Reason}
     assert ("over-budget",) in one.series.counters["dry_run_cancels_total"]
     assert ("over-budget", "writer") in one.series.counters["cancels_withheld_total"]
@@ -97,18 +99,18 @@ def test_reasons_rules_and_budgets_exist_from_the_start() -> None:
 
 
 def test_copies_and_windows_of_named_jobs_exist_from_the_start_so_that_a_rate_sees_the_first() -> None:
-    one = tally(Bounds(jobs=Bound(frozenset({"threads"}))))
+    one = cluster_metrics(Bounds(jobs=Bound(frozenset({"threads"}))))
     assert one.series.counters["job_copies_started_total"] == {("threads",): 0}
     assert one.series.counters["job_windows_started_total"] == {("threads",): 0}
 
 
 def test_folded_labels_share_one_series_and_the_first_seen_keep_theirs() -> None:
     bounds = Bounds(roles=Bound(frozenset({"web_app"}), 1))
-    budgets = bench(book(JOBS, default=10))
-    one = tally(bounds)
+    budgets = judge_settings(book(JOBS, default=10))
+    one = cluster_metrics(bounds)
     for step in range(3):
         rows = [backend(pid=p, role=role) for p, role in enumerate(["web_app", "first", f"new{step}", "newer"])]
-        one.add(look(*rows, with_bench=budgets), now=step, unix_time=0)
+        one.add(look(*rows, judged_by=budgets), now=step, unix_time=0)
     assert one.series.gauges["running_queries"] == {
         ("shop", "web_app"): 1, ("shop", "first"): 1, ("shop", "other"): 2,
     }  # fmt: skip
@@ -116,7 +118,7 @@ def test_folded_labels_share_one_series_and_the_first_seen_keep_theirs() -> None
 
 
 def test_an_unknown_role_and_no_job_are_never_folded() -> None:
-    folder = Folder(Bound(most=0))
+    folder = LabelLimiter(Bound(most=0))
     folder.begin_look(["", "unknown", "somebody"])
     assert [folder.fold(each) for each in ("", "unknown", "somebody")] == ["", "unknown", "other"]
     assert folder.folded == {"somebody"}
@@ -124,10 +126,10 @@ def test_an_unknown_role_and_no_job_are_never_folded() -> None:
 
 def test_the_number_of_series_is_bounded_however_many_names_come_by() -> None:
     bounds = Bounds(roles=Bound(most=5), jobs=Bound(most=5), databases=Bound(most=2))
-    one = tally(bounds)
+    one = cluster_metrics(bounds)
     for i in range(500):
         row = backend(pid=i, role=f"r{i}", database=f"d{i}", name=f"scan:j{i}:w{i}", query=100)
-        one.add(look(row, with_bench=bench(book(JOBS, default=10))), now=i, unix_time=0)
+        one.add(look(row, judged_by=judge_settings(book(JOBS, default=10))), now=i, unix_time=0)
     for name in ("orphans", "job_copies", "running_queries"):
         assert len(one.series.gauges[name]) <= (5 + 1) * (5 + 1) * (2 + 1)
     assert len(one.series.counters["job_copies_started_total"]) <= 6

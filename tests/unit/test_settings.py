@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from watchdog.core.activity import Clock
-from watchdog.core.evidence import Evidence, Kind
-from watchdog.core.verdicts import Action
+from watchdog.core.acting.verdicts import Action
+from watchdog.core.judging.evidence import Evidence, Kind
+from watchdog.core.observed.activity import Clock
 from watchdog.errors import ConfigurationError
 from watchdog.ledger.store import check_url
 from watchdog.postgres.dsn import check_dsn

@@ -5,8 +5,8 @@ from datetime import timedelta
 import pytest
 from support.builders import book, rule, seconds
 
-from watchdog.core.inversion import smallest_budget, stored_timeouts, worst_timeout
-from watchdog.core.stored import MILLISECOND, SECOND, Effective, Stored, StoredSettings, parse_span
+from watchdog.core.judging.timeout_inversions import smallest_budget, stored_timeouts, worst_timeout
+from watchdog.core.observed.stored_settings import MILLISECOND, SECOND, Effective, Stored, StoredSettings, parse_span
 
 NAME = "statement_timeout"
 

@@ -4,40 +4,42 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
-from support.builders import BOOT, NOW, backend, bench, book, census, moment, rule, seconds, snapshot
+from support.builders import BOOT, NOW, backend, book, census, judge_settings, moment, rule, seconds, snapshot
 
-from watchdog.core.activity import Backend, End
-from watchdog.core.evidence import Evidence, Finding, Kind
-from watchdog.core.jobs import Allowance
-from watchdog.core.judge import Bench, Memory, judge
-from watchdog.core.sockets import Sight, StatementRun, end_of, statement_run
+from watchdog.core.judging.evidence import Evidence, Finding, Kind
+from watchdog.core.judging.jobs import BudgetSpec
+from watchdog.core.judging.judge import JudgeSettings, Memory, judge
+from watchdog.core.observed.activity import Backend, ClientEndpoint
+from watchdog.core.observed.sockets import SocketVisibility, StatementRun, endpoint_of, statement_run
 from watchdog.runtime.sweeper import Sweeper
 
-OWN = End("10.0.0.1", 1)
+OWN = ClientEndpoint("10.0.0.1", 1)
 
 
 @dataclass
 class Kernel:
     """Sockets as a test wants them; `asked` are the ends of each question."""
 
-    gone: set[End] = field(default_factory=set)
-    sight: Sight = Sight.SEEN
-    asked: list[set[End]] = field(default_factory=list)
+    gone: set[ClientEndpoint] = field(default_factory=set)
+    socket_visibility: SocketVisibility = SocketVisibility.SEEN
+    asked: list[set[ClientEndpoint]] = field(default_factory=list)
     pause: float = 0.2
 
-    def closed(self, ends: Iterable[End], *, port: int, own: End | None) -> tuple[Sight, frozenset[End]]:
+    def closed(
+        self, ends: Iterable[ClientEndpoint], *, port: int, own: ClientEndpoint | None
+    ) -> tuple[SocketVisibility, frozenset[ClientEndpoint]]:
         assert port == 5432
         if own is None:
-            return Sight.UNIX_SOCKET, frozenset()
+            return SocketVisibility.UNIX_SOCKET, frozenset()
         self.asked.append(set(ends))
-        return self.sight, frozenset(self.gone & set(ends))
+        return self.socket_visibility, frozenset(self.gone & set(ends))
 
 
 @dataclass
 class Source:
     """As much of a source as a sweeper wants."""
 
-    ends: tuple[End | None, int | None] = (OWN, 5432)
+    endpoints: tuple[ClientEndpoint | None, int | None] = (OWN, 5432)
 
 
 def sweeper(kernel: Kernel, source: Source | None = None) -> Sweeper:
@@ -46,7 +48,7 @@ def sweeper(kernel: Kernel, source: Source | None = None) -> Sweeper:
 
 def row(pid: int, **more: object) -> Backend:
     found = backend(pid=pid, query=10, **more)  # type: ignore[arg-type]  # names of columns
-    return replace(found, client=End("10.0.0.9", pid))
+    return replace(found, client=ClientEndpoint("10.0.0.9", pid))
 
 
 def run_of(found: Backend) -> StatementRun:
@@ -56,7 +58,7 @@ def run_of(found: Backend) -> StatementRun:
 
 
 def test_a_run_in_both_readings_with_its_socket_closed_in_between_has_lost_its_client() -> None:
-    kernel = Kernel(gone={End("10.0.0.9", 1)})
+    kernel = Kernel(gone={ClientEndpoint("10.0.0.9", 1)})
     one = sweeper(kernel)
     assert one.confirm(snapshot(row(1), row(2))) == frozenset(), "the first reading proves nothing"
     assert one.sweep()
@@ -64,7 +66,7 @@ def test_a_run_in_both_readings_with_its_socket_closed_in_between_has_lost_its_c
 
 
 def test_a_session_that_has_moved_on_or_ended_meanwhile_has_not() -> None:
-    kernel = Kernel(gone={End("10.0.0.9", 1), End("10.0.0.9", 2)})
+    kernel = Kernel(gone={ClientEndpoint("10.0.0.9", 1), ClientEndpoint("10.0.0.9", 2)})
     one = sweeper(kernel)
     one.confirm(snapshot(row(1), row(2)))
     assert one.sweep()
@@ -72,7 +74,7 @@ def test_a_session_that_has_moved_on_or_ended_meanwhile_has_not() -> None:
 
 
 def test_a_new_connection_whose_socket_was_not_there_at_the_sweep_is_not_suspected() -> None:
-    kernel = Kernel(gone={End("10.0.0.9", 7)})
+    kernel = Kernel(gone={ClientEndpoint("10.0.0.9", 7)})
     one = sweeper(kernel)
     one.confirm(snapshot(row(1)))
     assert not one.sweep()
@@ -80,13 +82,13 @@ def test_a_new_connection_whose_socket_was_not_there_at_the_sweep_is_not_suspect
 
 
 def test_what_is_known_to_be_gone_is_remembered_and_not_asked_for_again() -> None:
-    kernel = Kernel(gone={End("10.0.0.9", 1)})
+    kernel = Kernel(gone={ClientEndpoint("10.0.0.9", 1)})
     one = sweeper(kernel)
     one.confirm(snapshot(row(1), row(2)))
     one.sweep()
     one.confirm(snapshot(row(1), row(2)))
     assert not one.sweep(), "it brings no further look forward"
-    assert kernel.asked[-1] == {End("10.0.0.9", 2)}
+    assert kernel.asked[-1] == {ClientEndpoint("10.0.0.9", 2)}
     assert one.confirm(snapshot(row(1), row(2))) == {run_of(row(1))}
     assert one.confirm(snapshot(row(2))) == frozenset(), "and forgotten once it is over"
 
@@ -94,28 +96,28 @@ def test_what_is_known_to_be_gone_is_remembered_and_not_asked_for_again() -> Non
 def test_idle_and_holding_sessions_and_unix_sockets_are_never_suspected() -> None:
     waiting = replace(row(1, state="idle in transaction", wait=("Client", "ClientRead")))
     local = replace(row(2), client=None)
-    one = sweeper(Kernel(gone={End("10.0.0.9", 1), End("10.0.0.9", 2)}))
+    one = sweeper(Kernel(gone={ClientEndpoint("10.0.0.9", 1), ClientEndpoint("10.0.0.9", 2)}))
     one.confirm(snapshot(waiting, local))
     assert not one.sweep()
 
 
 def test_where_sockets_are_out_of_sight_they_are_asked_for_once_a_session() -> None:
-    for sight in (Sight.ELSEWHERE, Sight.UNAVAILABLE):
-        kernel = Kernel(gone={End("10.0.0.9", 1)}, sight=sight)
+    for socket_visibility in (SocketVisibility.ELSEWHERE, SocketVisibility.UNAVAILABLE):
+        kernel = Kernel(gone={ClientEndpoint("10.0.0.9", 1)}, socket_visibility=socket_visibility)
         source = Source()
         one = sweeper(kernel, source)
         one.confirm(snapshot(row(1)))
         for _ in range(5):
             one.sweep()
         assert len(kernel.asked) == 1
-        assert one.sight is sight
-        source.ends = (End("10.0.0.1", 2), 5432)
+        assert one.socket_visibility is socket_visibility
+        source.endpoints = (ClientEndpoint("10.0.0.1", 2), 5432)
         one.sweep()
         assert len(kernel.asked) == 2, "another session may come another way"
 
 
 def test_nothing_is_to_be_watched_where_nobody_could_be_seen_to_go() -> None:
-    one = sweeper(Kernel(gone={End("10.0.0.9", 1)}))
+    one = sweeper(Kernel(gone={ClientEndpoint("10.0.0.9", 1)}))
     told = [one.pause]
     one.confirm(snapshot(row(1)))
     told.append(one.pause)
@@ -125,7 +127,7 @@ def test_nothing_is_to_be_watched_where_nobody_could_be_seen_to_go() -> None:
     one.confirm(snapshot(replace(row(2), client=None)))
     told.append(one.pause)
     assert told == [None, 0.2, None, None]
-    out_of_sight = sweeper(Kernel(sight=Sight.ELSEWHERE))
+    out_of_sight = sweeper(Kernel(socket_visibility=SocketVisibility.ELSEWHERE))
     out_of_sight.confirm(snapshot(row(1)))
     out_of_sight.sweep()
     assert out_of_sight.pause is None
@@ -145,7 +147,7 @@ def test_a_look_sweeps_only_where_no_sweep_has_just_come_and_something_is_to_be_
     one.sweep_if_due()
     assert len(kernel.asked) == 3
     one.confirm(snapshot())
-    source.ends = (End("10.0.0.1", 2), 5432)
+    source.endpoints = (ClientEndpoint("10.0.0.1", 2), 5432)
     one.sweep_if_due()
     assert len(kernel.asked) == 4, "another session may come another way"
 
@@ -154,23 +156,23 @@ def test_nothing_is_asked_before_the_port_is_known() -> None:
     kernel = Kernel()
     one = sweeper(kernel, Source((OWN, None)))
     assert not one.sweep()
-    assert (kernel.asked, one.sight) == ([], Sight.NOT_ASKED)
+    assert (kernel.asked, one.socket_visibility) == ([], SocketVisibility.NOT_ASKED)
 
 
 def test_ends_are_compared_in_one_form() -> None:
-    assert end_of("::ffff:10.0.0.9", 1) == end_of("10.0.0.9", 1) == End("10.0.0.9", 1)
-    assert end_of("0:0:0:0:0:0:0:1", 1) == End("::1", 1)
-    assert end_of("fe80::1/64", 1) == End("fe80::1", 1)
-    assert (end_of(None, 1), end_of("10.0.0.9", -1), end_of("nonsense", 1)) == (None, None, None)
+    assert endpoint_of("::ffff:10.0.0.9", 1) == endpoint_of("10.0.0.9", 1) == ClientEndpoint("10.0.0.9", 1)
+    assert endpoint_of("0:0:0:0:0:0:0:1", 1) == ClientEndpoint("::1", 1)
+    assert endpoint_of("fe80::1/64", 1) == ClientEndpoint("fe80::1", 1)
+    assert (endpoint_of(None, 1), endpoint_of("10.0.0.9", -1), endpoint_of("nonsense", 1)) == (None, None, None)
 
 
 # What the judge makes of it
 
 
-def findings(*rows: Backend, gone: frozenset[StatementRun], settings: Bench | None = None) -> list[Finding]:
+def findings(*rows: Backend, gone: frozenset[StatementRun], settings: JudgeSettings | None = None) -> list[Finding]:
     judgement, _ = judge(
         snapshot(*rows, at=NOW, boot=BOOT),
-        bench=settings or bench(),
+        settings=settings or judge_settings(),
         census=census(),
         memory=Memory(),
         tick=True,
@@ -197,40 +199,40 @@ def test_all_evidence_is_listed_and_the_strongest_is_the_label() -> None:
 
 def test_callers_that_leave_on_purpose_are_not_missed() -> None:
     budgets = book(rule(budgets={"nightly": 3600}), roles={"web_app": 30})
-    detached = replace(budgets, roles={"web_app": Allowance(seconds(30), detached=True)})
-    assert findings(row(1), gone=frozenset({run_of(row(1))}), settings=bench(detached)) == []
+    detached = replace(budgets, roles={"web_app": BudgetSpec(seconds(30), detached=True)})
+    assert findings(row(1), gone=frozenset({run_of(row(1))}), settings=judge_settings(detached)) == []
 
 
 def test_work_without_a_client_counts_as_work_for_nobody() -> None:
     before = row(1)
-    memory = judge(snapshot(before), bench=bench(), census=census(), memory=Memory(), tick=True)[1]
+    memory = judge(snapshot(before), settings=judge_settings(), census=census(), memory=Memory(), tick=True)[1]
     later = NOW + seconds(5)
     after = replace(backend(pid=1, query=15, started=100_005, now=later), client=before.client)
     judgement, _ = judge(
         snapshot(after, at=later),
-        bench=bench(),
+        settings=judge_settings(),
         census=census(),
         memory=memory,
         tick=True,
         gone=frozenset({run_of(after)}),
     )
-    assert sum(judgement.accrual.orphaned.values(), timedelta(0)) == seconds(5)
+    assert sum(judgement.increments.orphaned.values(), timedelta(0)) == seconds(5)
 
 
 def test_a_deadline_in_the_name_shortens_the_budget_and_allows_for_skew() -> None:
     stated = f"scan:a:w1:{NOW.timestamp():.0f}"
-    settings = bench(book(rule(pattern="scan:{job}:{window}:{deadline}", budgets={"*": 3600}), roles={}))
+    settings = judge_settings(book(rule(pattern="scan:{job}:{window}:{deadline}", budgets={"*": 3600}), roles={}))
     for at, late in ((1.9, False), (2.0, True)):
         now = NOW + seconds(at)
         one = backend(pid=1, name=stated, query=10, now=now)
-        judgement, _ = judge(snapshot(one, at=now), bench=settings, census=census(), memory=Memory(), tick=True)
+        judgement, _ = judge(snapshot(one, at=now), settings=settings, census=census(), memory=Memory(), tick=True)
         assert [each.evidence for each in judgement.findings] == ([(Evidence.DEADLINE_PASSED,)] if late else [])
         assert list(judgement.crossings) == ([] if late else [seconds(0.1)])
 
 
 def test_a_later_deadline_never_lengthens_a_budget() -> None:
     stated = f"scan:a:w1:{NOW.timestamp() + 7200:.0f}"
-    settings = bench(book(rule(pattern="scan:{job}:{window}:{deadline}", budgets={"*": 60}), roles={}))
+    settings = judge_settings(book(rule(pattern="scan:{job}:{window}:{deadline}", budgets={"*": 60}), roles={}))
     one = backend(pid=1, name=stated, query=100)
     [found] = findings(one, gone=frozenset(), settings=settings)
     assert found.evidence == (Evidence.OVER_BUDGET,)

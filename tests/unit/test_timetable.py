@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.builders import NOW, book, rule, seconds
 
-from watchdog.core.look import Reason
+from watchdog.core.observed.reasons import Reason
 from watchdog.runtime.timetable import (
     Appointment,
     Readings,

@@ -9,12 +9,12 @@ from watchdog.cli.daemon import Daemon
 from watchdog.cli.wiring import arming_of, source_of
 from watchdog.runtime.actor import Actor
 from watchdog.runtime.arming import Arming
-from watchdog.runtime.board import Board
+from watchdog.runtime.cluster_watcher import ClusterWatcher
 from watchdog.runtime.cycle import Cycle
-from watchdog.runtime.fleet import Fleet
-from watchdog.runtime.journal import Journal
+from watchdog.runtime.latest_states import LatestStates
+from watchdog.runtime.log_sink import LogSink
 from watchdog.runtime.ports import Sink
-from watchdog.runtime.watch import Watch
+from watchdog.runtime.supervisor import Supervisor
 from watchdog.settings.tree import ClusterSettings, LabelSettings, Settings
 from watchdog.sockets.kernel import KernelSockets
 from watchdog.web.exposition import Exposition
@@ -39,29 +39,33 @@ def daemon(
     """
     own = OwnState(len(settings.clusters))
     exposition = Exposition(settings.book, settings.policy.rules, _bounds(settings.labels), own.values)
-    board = Board([Journal(say), exposition, *sinks])
+    latest = LatestStates([LogSink(say), exposition, *sinks])
     arming = arming_of(settings, dry_run=dry_run)
     ledgers = _Ledgers()
     sockets = KernelSockets()
 
-    def watches(current: Settings) -> list[Watch]:
+    def watchers(current: Settings) -> list[ClusterWatcher]:
         ledger = ledgers.of(current)
         return [
-            _watch(
+            _watcher(
                 _acting(cluster, settings=current, arming=arming, ledger=ledger, sockets=sockets),
                 settings=current,
-                board=board,
+                latest=latest,
             )
             for cluster in current.clusters
         ]
 
-    def settle(current: Settings) -> None:
-        arming.adopt(arming_of(current, dry_run=dry_run))
+    def apply_config(current: Settings) -> None:
+        arming.apply_config(arming_of(current, dry_run=dry_run))
         servers = [cluster.name for cluster in current.clusters]
-        board.list_servers(servers)
-        exposition.settle(current.book, rules=current.policy.rules, bounds=_bounds(current.labels), servers=servers)
+        latest.list_servers(servers)
+        exposition.apply_config(
+            current.book, rules=current.policy.rules, bounds=_bounds(current.labels), servers=servers
+        )
 
-    return Daemon(settings, settle, watches, board, Fleet(), exposition, own, reload, arming, ledgers.prune)
+    return Daemon(
+        settings, apply_config, watchers, latest, Supervisor(), exposition, own, reload, arming, ledgers.prune
+    )
 
 
 @dataclass(slots=True)
@@ -90,16 +94,16 @@ class _Ledgers:
 def _acting(
     cluster: ClusterSettings, *, settings: Settings, arming: Arming, ledger: "Writer | None", sockets: KernelSockets
 ) -> Cycle:
-    source, bench = source_of(cluster, settings=settings, pause=timedelta(0))
+    source, judge_settings = source_of(cluster, settings=settings, pause=timedelta(0))
     actor = Actor(cluster.name, source, arming, settings.policy, cluster.enforces, ledger)
-    return Cycle(cluster.name, source, bench, actor, settings.policy, sockets)
+    return Cycle(cluster.name, source, judge_settings, actor, settings.policy, sockets)
 
 
-def _watch(cycle: Cycle, *, settings: Settings, board: Board) -> Watch:
-    return Watch(
+def _watcher(cycle: Cycle, *, settings: Settings, latest: LatestStates) -> ClusterWatcher:
+    return ClusterWatcher(
         cycle,
-        board,
-        interval=cycle.bench.interval.total_seconds(),
+        latest,
+        interval=cycle.judge_settings.interval.total_seconds(),
         census_interval=settings.census_interval.total_seconds(),
         deadline=settings.timeout.total_seconds(),
     )

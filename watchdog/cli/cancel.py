@@ -11,11 +11,11 @@ import typer
 from watchdog.cli import wiring
 from watchdog.cli.exits import Exit
 from watchdog.cli.options import Config
-from watchdog.core.acts import Done, Effect, Result
-from watchdog.core.records import act_record
+from watchdog.core.acting.acts import ActResult, ObservedEffect, Result
+from watchdog.core.present.records import act_record
 from watchdog.errors import UsageError
 from watchdog.logs import Format, Level, configure_logs
-from watchdog.runtime.by_hand import Refusal, cancel_by_hand
+from watchdog.runtime.manual_cancel import Refusal, manual_cancel
 from watchdog.settings.tree import Settings
 
 
@@ -45,12 +45,12 @@ def cancel(
 
 async def _cancel(
     settings: Settings, server: str, pid: int, start: datetime, dry_run: bool
-) -> tuple[Done, Effect | None] | Refusal:
-    cycle, ledger = wiring.by_hand(settings, server)
+) -> tuple[ActResult, ObservedEffect | None] | Refusal:
+    cycle, ledger = wiring.manual(settings, server)
     if not dry_run and cycle.actor.arming.is_disarmed_by_file:
         return Refusal(f"the disarm file {settings.disarm_file} exists, or cannot be looked for")
     try:
-        return await cancel_by_hand(cycle, ledger, pid=pid, start=start, rehearse=dry_run)
+        return await manual_cancel(cycle, ledger, pid=pid, start=start, rehearse=dry_run)
     finally:
         cycle.source.close()
 
@@ -65,7 +65,7 @@ def _instant(text: str) -> datetime:
     return found
 
 
-def _sentence(done: Done, effect: Effect | None) -> str:
+def _sentence(done: ActResult, effect: ObservedEffect | None) -> str:
     act = f"act {done.act.id}"
     if done.result is Result.REHEARSED:
         return f"would be cancelled ({act}, dry run)"

@@ -16,10 +16,10 @@ from watchdog.cli import wiring
 from watchdog.cli.drawing import chain_text, spike_text
 from watchdog.cli.exits import Exit
 from watchdog.cli.options import Config, duration
-from watchdog.core.offline.chain import Chain
-from watchdog.core.offline.ladder import Ladder, play
-from watchdog.core.offline.loop import Course, Loop, Remedy, Spike, loop_of, simulate, spike_of
-from watchdog.core.offline.waits import Inversion, inversions
+from watchdog.core.chain.chain import Chain
+from watchdog.core.chain.chain_inversions import Inversion, inversions
+from watchdog.core.chain.ladder import Ladder, play
+from watchdog.core.chain.loop import Course, Loop, Remedy, Spike, loop_of, simulate, spike_of
 from watchdog.errors import UsageError
 
 Record = dict[str, object]

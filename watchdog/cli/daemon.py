@@ -11,9 +11,9 @@ from typing import Never
 from watchdog.errors import ConfigurationError, LedgerError
 from watchdog.logs import Event, get_logger
 from watchdog.runtime.arming import Arming
-from watchdog.runtime.board import Board
-from watchdog.runtime.fleet import Fleet
-from watchdog.runtime.watch import Watch
+from watchdog.runtime.cluster_watcher import ClusterWatcher
+from watchdog.runtime.latest_states import LatestStates
+from watchdog.runtime.supervisor import Supervisor
 from watchdog.settings.tree import Settings
 from watchdog.web.exposition import Exposition
 from watchdog.web.own import OwnState
@@ -31,7 +31,7 @@ COLLECTIONS = (10_000, 20, 100)
 clusters was seen to stop the loop for a third of a second, several times a minute, to find nothing."""
 
 
-def settle_interpreter() -> None:
+def tune_interpreter() -> None:
     """Set this process up for a life on one event loop, once, before the daemon runs."""
     sys.setswitchinterval(SWITCH_INTERVAL)
     gc.set_threshold(*COLLECTIONS)
@@ -44,10 +44,10 @@ class Daemon:
     """A configured daemon. `reload` reads the configuration anew; None where there is nothing to read."""
 
     settings: Settings
-    settle: Callable[[Settings], None]
-    watches: Callable[[Settings], list[Watch]]
-    board: Board
-    fleet: Fleet
+    apply_config: Callable[[Settings], None]
+    watchers: Callable[[Settings], list[ClusterWatcher]]
+    latest: LatestStates
+    supervisor: Supervisor
     exposition: Exposition
     own: OwnState
     reload: Callable[[], Settings] | None
@@ -62,7 +62,7 @@ class Daemon:
             UsageError: the address to listen on cannot be had.
 
         """
-        self.settle(self.settings)
+        self.apply_config(self.settings)
         host, port = self.settings.listen
         listener = await listen(self._shown(), host=host, port=port)
         try:
@@ -85,7 +85,7 @@ class Daemon:
             asyncio.create_task(self._prune(), name="prune"),
         ]
         try:
-            await self.fleet.run(self.watches(self.settings), stop=stop)
+            await self.supervisor.run(self.watchers(self.settings), stop=stop)
         finally:
             for task in aside:
                 task.cancel()
@@ -129,8 +129,8 @@ class Daemon:
         restart = (settings.listen, settings.lifecycle) != (self.settings.listen, self.settings.lifecycle)
         self.settings = replace(settings, listen=self.settings.listen, lifecycle=self.settings.lifecycle)
         self.arming.reload_failed = False
-        self.settle(settings)
-        self.fleet.replace(self.watches(settings))
+        self.apply_config(settings)
+        self.supervisor.replace(self.watchers(settings))
         self.own.loaded(len(settings.clusters))
         waits = "web takes effect at the next start" if restart else None
         get_logger().info(Event.RELOADED, clusters=len(settings.clusters), note=waits)
@@ -139,8 +139,8 @@ class Daemon:
     def _shown(self) -> Shown:
         return Shown(
             exposition=self.exposition,
-            states=lambda: list(self.board),
+            states=lambda: list(self.latest),
             judges=lambda: not self.settings.book.empty,
-            ready=lambda: self.board.ready,
+            ready=lambda: self.latest.ready,
             reload=self.try_reload if self.settings.lifecycle else None,
         )

@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from watchdog.cli import assembly, wiring
-from watchdog.core.recall import Recorded
+from watchdog.core.acting.recall import Recorded
 from watchdog.demo.accounts import Works, record_words, round_words, rows
 from watchdog.demo.guardian import Guardian
 from watchdog.demo.scenery import allow_to_cancel, prepare

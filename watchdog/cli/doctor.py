@@ -17,9 +17,9 @@ from watchdog.cli.exits import Exit
 from watchdog.cli.options import Config
 from watchdog.cli.targets import Budget, Dsns, chosen
 from watchdog.cli.text import cell, drawn
-from watchdog.core.offline.audit import audit, unread
-from watchdog.core.offline.checks import GRAVITY, Check, Status, worst
-from watchdog.core.offline.remedies import block
+from watchdog.core.doctor.audit import audit, unread
+from watchdog.core.doctor.checks import GRAVITY, Check, Status, worst
+from watchdog.core.doctor.remedies import block
 from watchdog.errors import ReadError, UsageError
 from watchdog.logs import Format, Level, configure_logs
 from watchdog.runtime.cycle import Cycle

@@ -9,15 +9,15 @@ from rich.console import Console
 from rich.text import Text
 
 from watchdog.cli.text import drawn
-from watchdog.core.offline.chain import ZERO, Chain, Layer
-from watchdog.core.offline.ladder import Copy, Ladder, Result
-from watchdog.core.offline.loop import PLOTTED, Course, Loop, Spike
-from watchdog.core.offline.waits import Inversion
-from watchdog.core.phrases import span
+from watchdog.core.chain.chain import ZERO, Chain, Layer
+from watchdog.core.chain.chain_inversions import Inversion
+from watchdog.core.chain.ladder import Copy, Ladder, Result
+from watchdog.core.chain.loop import PLOTTED, Course, Loop, Spike
+from watchdog.core.present.phrases import span
 from watchdog.settings.durations import format_duration
 
 NARROW, WIDE = 80, 100
-MOST_DRAWN = 40
+MAX_DRAWN = 40
 WANTED, NOBODY = "█", "░"
 GOOD, BAD = "green", "bold red"
 BARS = " ▁▂▃▄▅▆▇█"
@@ -94,14 +94,14 @@ def _ladder(ladder: Ladder) -> Iterator[Text]:
     last = max(copy.end for copy in ladder.copies)
     scale = span(last).rjust(cells - 1)
     yield Text(f"{'COPY':>5} {'START':>8}  0{scale}  {'LASTS':>8}  {'FOR NOBODY':>10}", style="dim")
-    for number, copy in enumerate(ladder.copies[:MOST_DRAWN], start=1):
+    for number, copy in enumerate(ladder.copies[:MAX_DRAWN], start=1):
         yield Text.assemble(
             f"{number:>5} {span(copy.start):>8}  ",
             *_bar(copy, cells=cells, last=last),
             f"  {span(copy.lasts):>8}  {span(copy.for_nobody) if copy.for_nobody else '-':>10}",
         )
-    if len(ladder.copies) > MOST_DRAWN:
-        yield Text(f"{'…':>5} and {len(ladder.copies) - MOST_DRAWN} more")
+    if len(ladder.copies) > MAX_DRAWN:
+        yield Text(f"{'…':>5} and {len(ladder.copies) - MAX_DRAWN} more")
     yield Text(f"{'':>14}  {WANTED} while its callers wait  {NOBODY} for nobody", style="dim")
 
 

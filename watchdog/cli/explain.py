@@ -8,9 +8,9 @@ import typer
 
 from watchdog.cli import wiring
 from watchdog.cli.options import Config
-from watchdog.core.explain import Line
-from watchdog.core.explain import explain as explained
-from watchdog.core.protections import Scene
+from watchdog.core.acting.protections import ProtectionContext
+from watchdog.core.present.explain import Line
+from watchdog.core.present.explain import explain as explained
 from watchdog.logs import Format, Level, configure_logs
 from watchdog.settings.tree import Settings
 
@@ -35,9 +35,9 @@ async def _explain(settings: Settings, server: str, pid: int) -> str:
     cycle = wiring.looking(settings, server)
     try:
         look = await cycle.look(tick=True)
-        asked = await cycle.source.sessions(commands=[pid])
-        scene = Scene(look.census, settings.policy.protect, asked.commands)
-        lines = explained(look, pid=pid, book=settings.book, policy=settings.policy, scene=scene)
+        asked = await cycle.source.backends(commands=[pid])
+        context = ProtectionContext(look.census, settings.policy.protect, asked.commands)
+        lines = explained(look, pid=pid, book=settings.book, policy=settings.policy, context=context)
         if lines is not None:
             return "".join(map(_written, lines))
         there = any(found == pid for found, _ in asked.alive)

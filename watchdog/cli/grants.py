@@ -4,8 +4,8 @@ from typing import Annotated
 
 import typer
 
-from watchdog.core.offline.grants import NEWEST, OLDEST
-from watchdog.core.offline.grants import grants as sql_of
+from watchdog.core.doctor.grants import NEWEST, OLDEST
+from watchdog.core.doctor.grants import grants as sql_of
 from watchdog.errors import UsageError
 
 

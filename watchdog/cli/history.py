@@ -14,7 +14,7 @@ from rich.table import Table
 from watchdog.cli import wiring
 from watchdog.cli.options import Config, duration
 from watchdog.cli.text import drawn
-from watchdog.core.phrases import span
+from watchdog.core.present.phrases import span
 from watchdog.errors import UsageError
 from watchdog.ledger.history import Wanted, as_values
 from watchdog.ledger.store import Store

@@ -10,19 +10,19 @@ from rich.table import Table
 from rich.text import Text
 
 from watchdog.cli.text import cell, drawn
-from watchdog.core.activity import Doing
-from watchdog.core.budgets import BudgetBook
-from watchdog.core.cases import Case
-from watchdog.core.evidence import Kind
-from watchdog.core.look import Look, Unread
-from watchdog.core.phrases import arming_words, gravest_first, nothing_found, span, verdict_words
-from watchdog.core.records import cluster_record
-from watchdog.core.verdicts import Verdict
+from watchdog.core.acting.verdicts import Verdict
+from watchdog.core.judging.budgets import BudgetBook
+from watchdog.core.judging.cases import Case
+from watchdog.core.judging.evidence import Kind
+from watchdog.core.observed.activity import ActivityKind
+from watchdog.core.present.look import Look, Unread
+from watchdog.core.present.phrases import arming_words, gravest_first, nothing_found, span, verdict_words
+from watchdog.core.present.records import cluster_record
 
 State = Look | Unread
 
 WIDTH = 80
-MOST_NOT_JUDGED = 10
+MAX_NOT_JUDGED = 10
 STYLES = {Kind.ORPHAN: "bold red", Kind.DUPLICATE: "yellow", Kind.NEARING: "yellow", Kind.HOLDING: "magenta"}
 HOW_TO_JUDGE = "No budget to judge by: give --budget 15min, or budgets in a configuration file."
 
@@ -82,7 +82,7 @@ def _headline(state: State) -> str:
     if isinstance(state, Unread):
         return "NOT READ"
     cases = state.judgement.cases
-    running = sum(case.doing is Doing.RUNNING for case in cases)
+    running = sum(case.activity is ActivityKind.RUNNING for case in cases)
     standby = ", standby" if state.snapshot.in_recovery else ""
     counts = f"{running} running, {len(cases) - running} holding"
     return f"PostgreSQL {state.census.version}{standby}: {counts}, at {state.snapshot.at:%H:%M:%S} UTC"
@@ -139,7 +139,7 @@ def _not_judged(cases: Iterable[Case]) -> Table:
     for case in cases:
         backend = case.backend
         result.add_row(
-            str(case.doing), backend.role, Text(backend.application_name or "-"), span(_age(case)), str(backend.pid)
+            str(case.activity), backend.role, Text(backend.application_name or "-"), span(_age(case)), str(backend.pid)
         )
     return result
 
@@ -153,12 +153,12 @@ def _table(*columns: str) -> Table:
 
 
 def _longest_unjudged(look: Look) -> list[Case]:
-    return sorted(look.judgement.cases, key=_age, reverse=True)[:MOST_NOT_JUDGED]
+    return sorted(look.judgement.cases, key=_age, reverse=True)[:MAX_NOT_JUDGED]
 
 
 def _age(case: Case) -> timedelta:
     transaction = case.backend.transaction
-    return transaction.age if case.doing is Doing.HOLDING and transaction is not None else case.age
+    return transaction.age if case.activity is ActivityKind.HOLDING and transaction is not None else case.age
 
 
 def _row(server: str, verdict: Verdict) -> list[str]:

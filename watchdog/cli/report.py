@@ -12,9 +12,10 @@ from watchdog.cli import render, wiring
 from watchdog.cli.exits import Exit
 from watchdog.cli.options import Config, duration
 from watchdog.cli.targets import Budget, Dsns, Grace, chosen
-from watchdog.core.budgets import SHORTEST_INTERVAL
-from watchdog.core.evidence import ALARMING
-from watchdog.core.look import Look, Reason, Unread
+from watchdog.core.judging.budgets import MIN_INTERVAL
+from watchdog.core.judging.evidence import ALARMING
+from watchdog.core.observed.reasons import Reason
+from watchdog.core.present.look import Look, Unread
 from watchdog.errors import ReadError, UsageError
 from watchdog.logs import Event, Format, Level, configure_logs, get_logger
 from watchdog.runtime.cycle import Cycle
@@ -47,7 +48,7 @@ def report(
     configure_logs(form=Format.LOGFMT, level=Level.ERROR)
     settings = chosen(dsns or [], config=config, budget=budget, grace=grace)
     pause = None if watch is None else duration(watch, option="--watch")
-    if pause is not None and pause < SHORTEST_INTERVAL:
+    if pause is not None and pause < MIN_INTERVAL:
         raise UsageError("--watch: at least 1s: a watchdog must not become the load")
     code = asyncio.run(_report(settings, form=form, pause=pause))
     raise typer.Exit(Exit.OK if exit_zero and code is Exit.FINDINGS else code)

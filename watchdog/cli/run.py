@@ -6,7 +6,7 @@ import os
 import typer
 
 from watchdog.cli import assembly, wiring
-from watchdog.cli.daemon import settle_interpreter
+from watchdog.cli.daemon import tune_interpreter
 from watchdog.cli.exits import Exit
 from watchdog.cli.options import Config, DryRun, Listen, LogFormat, LogLevel
 from watchdog.logs import Format, Level, configure_logs, say_line
@@ -41,7 +41,7 @@ def run(
         daemon.handle_signals(stop)
         await daemon.run(stop=stop)
 
-    settle_interpreter()
+    tune_interpreter()
     asyncio.run(main())
     if daemon.interrupted:
         raise typer.Exit(Exit.INTERRUPTED)

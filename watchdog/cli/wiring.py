@@ -10,15 +10,15 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from watchdog.core.budgets import DEFAULT_GRACE, BudgetBook
-from watchdog.core.judge import Bench
-from watchdog.core.protected import PROVIDER_ROLES
-from watchdog.core.verdicts import Action
+from watchdog.core.acting.protected_names import PROVIDER_ROLES
+from watchdog.core.acting.verdicts import Action
+from watchdog.core.judging.budgets import DEFAULT_GRACE, BudgetBook
+from watchdog.core.judging.judge import JudgeSettings
 from watchdog.errors import UsageError
 from watchdog.postgres.dsn import check_dsn, target_of
 from watchdog.postgres.password import Password
 from watchdog.postgres.source import PostgresSource
-from watchdog.runtime.actor import Onlooker
+from watchdog.runtime.actor import ReadOnlyActor
 from watchdog.runtime.arming import Arming
 from watchdog.runtime.cycle import Cycle
 from watchdog.runtime.timetable import interval_in_force
@@ -102,7 +102,7 @@ def cycles(settings: Settings, *, pause: timedelta = timedelta(0)) -> list[Cycle
     return [_looking(cluster, settings=settings, arming=arming, pause=pause) for cluster in settings.clusters]
 
 
-def by_hand(settings: Settings, server: str) -> "tuple[Cycle, Writer]":
+def manual(settings: Settings, server: str) -> "tuple[Cycle, Writer]":
     """A cycle over one cluster, and the ledger, for an act that a person asks for.
 
     Raises:
@@ -143,12 +143,14 @@ def arming_of(settings: Settings, *, dry_run: bool) -> Arming:
 
 
 def _looking(cluster: ClusterSettings, *, settings: Settings, arming: Arming, pause: timedelta) -> Cycle:
-    source, bench = source_of(cluster, settings=settings, pause=pause)
-    onlooker = Onlooker(source, arming, cluster.enforces, has_ledger=settings.ledger_url is not None)
-    return Cycle(cluster.name, source, bench, onlooker, settings.policy, KernelSockets())
+    source, judge_settings = source_of(cluster, settings=settings, pause=pause)
+    actor = ReadOnlyActor(source, arming, cluster.enforces, has_ledger=settings.ledger_url is not None)
+    return Cycle(cluster.name, source, judge_settings, actor, settings.policy, KernelSockets())
 
 
-def source_of(cluster: ClusterSettings, *, settings: Settings, pause: timedelta) -> tuple[PostgresSource, Bench]:
+def source_of(
+    cluster: ClusterSettings, *, settings: Settings, pause: timedelta
+) -> tuple[PostgresSource, JudgeSettings]:
     """A cluster to read, and what it is judged by."""
     interval = interval_in_force(settings.interval, book=settings.book)
     silence = max(interval, pause)
@@ -160,7 +162,7 @@ def source_of(cluster: ClusterSettings, *, settings: Settings, pause: timedelta)
         env=os.environ,
         lease_database=cluster.lease_database,
     )
-    return source, Bench(settings.book, interval, cluster.pooled_roles, cluster.pooled_networks)
+    return source, JudgeSettings(settings.book, interval, cluster.pooled_roles, cluster.pooled_networks)
 
 
 def _fresh_name(dsn: str, taken: Iterable[ClusterSettings]) -> str:

@@ -4,8 +4,8 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
-from watchdog.core.acts import Outcome
-from watchdog.core.recall import Recorded
+from watchdog.core.acting.acts import Outcome
+from watchdog.core.acting.recall import Recorded
 from watchdog.demo.works import Work
 
 Works = Sequence[Work]

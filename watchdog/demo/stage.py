@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 import psycopg
 from psycopg.conninfo import make_conninfo
 
-from watchdog.core.acts import Result
-from watchdog.core.look import Look, Unread
+from watchdog.core.acting.acts import Result
+from watchdog.core.present.look import Look, Unread
 from watchdog.demo.guardian import Guardian
 from watchdog.demo.server import EmbeddedServer, clean_environment, python_command
 from watchdog.demo.stories import Story

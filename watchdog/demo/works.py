@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from watchdog.core.acts import Done, Result
-from watchdog.core.evidence import Finding, Kind
-from watchdog.core.look import Look
-from watchdog.core.verdicts import Verdict, Withheld
+from watchdog.core.acting.acts import ActResult, Result
+from watchdog.core.acting.verdicts import Verdict, Withheld
+from watchdog.core.judging.evidence import Finding, Kind
+from watchdog.core.present.look import Look
 from watchdog.demo.stories import Story
 
 
@@ -63,7 +63,7 @@ class Work:
             self.withheld = verdict.withheld
             yield f"left alone: {_words(verdict.withheld)}"
 
-    def _act(self, done: Done, *, at: float) -> str:
+    def _act(self, done: ActResult, *, at: float) -> str:
         match done.result:
             case Result.SIGNALLED:
                 self.cancelled_at = at

@@ -9,7 +9,7 @@ from sqlalchemy import Select, select
 
 from watchdog.ledger.tables import ACTS
 
-MOST_SHOWN = 10_000
+MAX_SHOWN = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Wanted:
     result: str | None = None
     outcome: str | None = None
     since: datetime | None = None
-    limit: int = MOST_SHOWN
+    limit: int = MAX_SHOWN
 
 
 def query_of(wanted: Wanted) -> Select[Any]:  # rows as the database has them

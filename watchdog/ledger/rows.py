@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, cast
 
-from watchdog.core.activity import Clock, Run
-from watchdog.core.acts import Act, Outcome, Result
-from watchdog.core.copies import CopyKey
-from watchdog.core.evidence import Evidence
-from watchdog.core.recall import Recorded
-from watchdog.core.verdicts import Hand
+from watchdog.core.acting.acts import Act, Outcome, Result
+from watchdog.core.acting.recall import Recorded
+from watchdog.core.acting.verdicts import Hand
+from watchdog.core.judging.copies import CopyKey
+from watchdog.core.judging.evidence import Evidence
+from watchdog.core.observed.activity import Clock, Run
 
 Row = Mapping[Any, Any]  # the columns of one act, as the database gives them
 

@@ -16,15 +16,15 @@ from sqlalchemy import URL, Connection, Engine, create_engine, delete, event, in
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 
-from watchdog.core.acts import Act, Effect, Outcome, Result
-from watchdog.core.recall import Recorded
+from watchdog.core.acting.acts import Act, ObservedEffect, Outcome, Result
+from watchdog.core.acting.recall import Recorded
 from watchdog.errors import LedgerError
 from watchdog.ledger.history import Wanted, query_of
 from watchdog.ledger.rows import recorded_of, row_of
 from watchdog.ledger.tables import ACTS, SCHEMA, STEPS, Step
 
 BUSY_SECONDS = 2.0
-MOST_RECALLED = 10_000
+MAX_RECALLED = 10_000
 _OPEN_RESULTS = (Result.SIGNALLED, Result.TIMED_OUT)
 
 
@@ -54,7 +54,7 @@ class Store:
             connection.execute(insert(ACTS), rows)
 
     def answer(
-        self, answers: Iterable[Answer], *, effects: Iterable[Effect], came_back: Iterable[tuple[str, datetime]]
+        self, answers: Iterable[Answer], *, effects: Iterable[ObservedEffect], came_back: Iterable[tuple[str, datetime]]
     ) -> None:
         """Put on record what the signals answered, and what later looks showed."""
         with self._transaction() as connection:
@@ -73,7 +73,7 @@ class Store:
             select(ACTS)
             .where(ACTS.c.server == server, ACTS.c.intended_at >= since)
             .order_by(ACTS.c.intended_at.desc(), ACTS.c.id.desc())
-            .limit(MOST_RECALLED)
+            .limit(MAX_RECALLED)
         )
         left = update(ACTS).where(
             ACTS.c.server == server,
@@ -180,12 +180,12 @@ def _engine(url: str) -> Engine:
         engine = create_engine(parsed, connect_args={"timeout": BUSY_SECONDS})
     except NoSuchModuleError as error:  # pragma: no cover  # the URL has been checked
         raise LedgerError(f"ledger {shown(url)}: {error}") from error
-    event.listen(engine, "connect", _settle_sqlite)
+    event.listen(engine, "connect", _configure_sqlite)
     event.listen(engine, "begin", _begin_sqlite)
     return engine
 
 
-def _settle_sqlite(connection: SQLiteConnection, _: object) -> None:
+def _configure_sqlite(connection: SQLiteConnection, _: object) -> None:
     # The library's own begin comes late and not before DDL: we begin ourselves.
     connection.isolation_level = None
     for pragma in ("journal_mode=WAL", "synchronous=FULL", f"busy_timeout={int(BUSY_SECONDS * 1000)}"):

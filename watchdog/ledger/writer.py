@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, TypeVar
 
-from watchdog.core.acts import Act, Done, Effect, Result
-from watchdog.core.recall import Recorded
+from watchdog.core.acting.acts import Act, ActResult, ObservedEffect, Result
+from watchdog.core.acting.recall import Recorded
 from watchdog.errors import LedgerError
 from watchdog.ledger.store import Answer, Store
 
@@ -56,7 +56,7 @@ class Writer:
         await self._run(lambda: self.store.intend(acts), late=lambda: self.store.answer(late, effects=(), came_back=()))
 
     async def record(
-        self, done: Iterable[Done], *, effects: Iterable[Effect], came_back: Iterable[tuple[str, datetime]]
+        self, done: Iterable[ActResult], *, effects: Iterable[ObservedEffect], came_back: Iterable[tuple[str, datetime]]
     ) -> None:
         """Put on record what came of acts.
 

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from watchdog.core.activity import Backend, Moment, Snapshot
-from watchdog.core.census import Census
-from watchdog.core.sockets import end_of
+from watchdog.core.observed.activity import Backend, Moment, Snapshot
+from watchdog.core.observed.census import Census
+from watchdog.core.observed.sockets import endpoint_of
 from watchdog.postgres.session import Row
 
 
@@ -76,7 +76,7 @@ def _backend(row: Columns, *, pid: int, started: datetime, census: Census) -> Ba
         has_xid=row.has_xid,
         query_id=row.query_id,
         role_oid=row.role,
-        client=end_of(row.client_address, row.client_port),
+        client=endpoint_of(row.client_address, row.client_port),
     )
 
 

@@ -2,10 +2,10 @@
 
 from datetime import timedelta
 
-from watchdog.core.activity import Clock
-from watchdog.core.acts import Aim, Result
-from watchdog.core.look import Reason
-from watchdog.core.verdicts import Withheld
+from watchdog.core.acting.acts import CancelTarget, Result
+from watchdog.core.acting.verdicts import Withheld
+from watchdog.core.observed.activity import Clock
+from watchdog.core.observed.reasons import Reason
 from watchdog.errors import ReadError
 from watchdog.postgres.lease import LOCK
 from watchdog.postgres.session import Session
@@ -14,14 +14,16 @@ _PROTECTED = {each.value: each for each in (Withheld.WRITER, Withheld.SYNC_REP, 
 _LOST = frozenset({Reason.TIMEOUT, Reason.CONNECTION_LOST})
 
 
-async def cancel(session: Session, aim: Aim, *, act: str, by_hand: bool) -> tuple[Result, Withheld | None, str]:
-    """Signal what `aim` describes if it is still exactly that; the answer, what withheld it, and a detail.
+async def cancel(
+    session: Session, target: CancelTarget, *, act: str, manual: bool
+) -> tuple[Result, Withheld | None, str]:
+    """Signal what `target` describes if it is still exactly that; the answer, what withheld it, and a detail.
 
-    Unless it is `by_hand`, the session must hold the lease. An answer that did not come leaves open whether the signal
+    Unless it is `manual`, the session must hold the lease. An answer that did not come leaves open whether the signal
     was sent: `timed_out`. Never raises for a refusal.
     """
     try:
-        parameters = guard_parameters(aim, by_hand=by_hand)
+        parameters = guard_parameters(target, manual=manual)
         rows = await session.rows("cancel", parameters, comment=f"pgwatchdog act {act}")
     except ReadError as error:
         if error.reason is Reason.NOT_PERMITTED:
@@ -38,19 +40,19 @@ async def cancel(session: Session, aim: Aim, *, act: str, by_hand: bool) -> tupl
     return Result(word), None, ""
 
 
-def guard_parameters(aim: Aim, *, by_hand: bool) -> dict[str, object]:
+def guard_parameters(target: CancelTarget, *, manual: bool) -> dict[str, object]:
     """What the guarded statement compares the row with, by the names of its parameters."""
     return {
         **LOCK,
-        "by_hand": by_hand,
-        "pid": aim.pid,
-        "backend_start": aim.backend_start,
-        "role": aim.role_oid,
-        "application_name": aim.application_name,
-        "state": aim.state,
-        "statement": aim.statement,
-        "transaction": aim.transaction,
-        "writers": aim.writers,
-        "by_run": aim.clock is Clock.RUN,
-        "least_age": aim.least_age / timedelta(seconds=1),
+        "manual": manual,
+        "pid": target.pid,
+        "backend_start": target.backend_start,
+        "role": target.role_oid,
+        "application_name": target.application_name,
+        "state": target.state,
+        "statement": target.statement,
+        "transaction": target.transaction,
+        "writers": target.writers,
+        "by_run": target.clock is Clock.RUN,
+        "least_age": target.least_age / timedelta(seconds=1),
     }

@@ -3,8 +3,8 @@
 from datetime import timedelta
 from typing import cast
 
-from watchdog.core.census import Census, DatabaseWork
-from watchdog.core.stored import OTHERS, UNITS, Stored, StoredSettings
+from watchdog.core.observed.census import Census, DatabaseWork
+from watchdog.core.observed.stored_settings import OTHERS, UNITS, Stored, StoredSettings
 from watchdog.postgres.session import Session
 
 

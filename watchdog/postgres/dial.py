@@ -17,17 +17,17 @@ import psycopg
 from psycopg import pq
 from psycopg.pq.abc import PGconn
 
-from watchdog.core.look import Reason
+from watchdog.core.observed.reasons import Reason
 from watchdog.errors import ReadError
 from watchdog.postgres.apart import Apart
+from watchdog.postgres.connection import Connection
 from watchdog.postgres.dsn import Endpoint, Parameters, endpoints_of
 from watchdog.postgres.failures import connect_failure
-from watchdog.postgres.text import Connection
 
 APPLICATION_NAME = "pgwatchdog"
 OLDEST_VERSION = 140000
-SHORTEST_ATTEMPT = 0.05
-MOST_REFUSALS = 32
+MIN_ATTEMPT = 0.05
+MAX_REFUSALS = 32
 TRACE_PAUSE = 600.0
 """Seconds between two traces once that many different refusals have been seen."""
 
@@ -56,7 +56,7 @@ class Dialer:
         ends = time.monotonic() + timeout
         failure = ReadError(Reason.UNREACHABLE, "no host to connect to")
         for i, (endpoint, chosen) in enumerate(plan):
-            share = max(SHORTEST_ATTEMPT, (ends - time.monotonic()) / (len(plan) - i))
+            share = max(MIN_ATTEMPT, (ends - time.monotonic()) / (len(plan) - i))
             try:
                 return await self._endpoint(endpoint, chosen, timeout=share)
             except ReadError as error:
@@ -68,7 +68,7 @@ class Dialer:
         addresses = await self._addresses(endpoint, timeout=timeout / 2)
         failure = ReadError(Reason.UNREACHABLE, "no address to connect to")
         for i, where in enumerate(addresses):
-            share = max(SHORTEST_ATTEMPT, (ends - time.monotonic()) / (len(addresses) - i))
+            share = max(MIN_ATTEMPT, (ends - time.monotonic()) / (len(addresses) - i))
             try:
                 return await self._attempt({**base, **where}, timeout=share)
             except ReadError as error:
@@ -95,7 +95,7 @@ class Dialer:
     async def _attempt(self, attempt: Parameters, *, timeout: float) -> Connection:
         pgconn, _ = await _start(attempt, timeout=timeout, traced=False)
         if pgconn.status == pq.ConnStatus.OK:
-            return await _adopt(pgconn)
+            return await _wrapped(pgconn)
         message, no_password = pgconn.get_error_message(), pgconn.needs_password
         pgconn.finish()
         if no_password:
@@ -105,7 +105,7 @@ class Dialer:
         if refusal not in self.refusals and self._may_trace():
             again, state = await _start(attempt, timeout=timeout, traced=True)
             if again.status == pq.ConnStatus.OK:
-                return await _adopt(again)
+                return await _wrapped(again)
             again.finish()
             self.refusals[refusal] = state
         raise connect_failure(self.refusals.get(refusal), message=message, no_password=False)
@@ -113,7 +113,7 @@ class Dialer:
     def _may_trace(self) -> bool:
         """A trace now? Always for the first few refusals, later one in a while, the oldest making room."""
         now = time.monotonic()
-        if len(self.refusals) >= MOST_REFUSALS:
+        if len(self.refusals) >= MAX_REFUSALS:
             if now - self._traced_at < TRACE_PAUSE:
                 return False
             del self.refusals[next(iter(self.refusals))]
@@ -186,7 +186,7 @@ def _traced_state(trace: int) -> str | None:
     return found[-1].decode() if found else None
 
 
-async def _adopt(pgconn: PGconn) -> Connection:
+async def _wrapped(pgconn: PGconn) -> Connection:
     pgconn.nonblocking = 1
     if pgconn.server_version < OLDEST_VERSION:
         version = pgconn.parameter_status(b"server_version") or b"?"

@@ -15,7 +15,7 @@ import psycopg
 from psycopg import pq
 from psycopg.conninfo import conninfo_to_dict
 
-from watchdog.core.look import Reason
+from watchdog.core.observed.reasons import Reason
 from watchdog.errors import ReadError
 
 Parameters = dict[str, str]

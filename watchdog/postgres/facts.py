@@ -3,9 +3,9 @@
 from datetime import timedelta
 from typing import cast
 
-from watchdog.core.look import Look
-from watchdog.core.offline.facts import Facts, OwnRole, Prepared, RoleFacts
-from watchdog.core.standing import Lease
+from watchdog.core.acting.status import Lease
+from watchdog.core.doctor.facts import Facts, OwnRole, Prepared, RoleFacts
+from watchdog.core.present.look import Look
 from watchdog.postgres.session import Row, Session
 
 

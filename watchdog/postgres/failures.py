@@ -2,7 +2,7 @@
 
 import psycopg
 
-from watchdog.core.look import Reason
+from watchdog.core.observed.reasons import Reason
 from watchdog.errors import ReadError
 
 _BY_STATE = {

@@ -6,7 +6,7 @@ else's session. A holder that has fallen silent loses it by the server's own clo
 
 from typing import cast
 
-from watchdog.core.standing import Lease, Obstacle
+from watchdog.core.acting.status import DisarmReason, Lease
 from watchdog.postgres.dial import APPLICATION_NAME
 from watchdog.postgres.session import Session
 
@@ -24,14 +24,14 @@ async def take_lease(session: Session, *, database: str) -> Lease:
         ReadError: the session could not be asked.
 
     """
-    obstacle = _unfit(session, database=database)
-    if obstacle is not None:
-        return Lease(leads=False, obstacle=obstacle)
+    disarm_reason = _unfit(session, database=database)
+    if disarm_reason is not None:
+        return Lease(leads=False, disarm_reason=disarm_reason)
     if session.holds_lease:
         return Lease(leads=True)
     [(taken,)] = await session.rows("lease", LOCK)
     session.holds_lease = bool(taken)
-    return Lease(leads=True, taken_now=True) if taken else await read_lease(session, database=database)
+    return Lease(leads=True, just_acquired=True) if taken else await read_lease(session, database=database)
 
 
 async def read_lease(session: Session, *, database: str) -> Lease:
@@ -41,25 +41,25 @@ async def read_lease(session: Session, *, database: str) -> Lease:
         ReadError: the session could not be asked.
 
     """
-    obstacle = _unfit(session, database=database)
-    if obstacle is not None:
-        return Lease(leads=False, obstacle=obstacle)
+    disarm_reason = _unfit(session, database=database)
+    if disarm_reason is not None:
+        return Lease(leads=False, disarm_reason=disarm_reason)
     rows = await session.rows("lease_holder", LOCK)
     own, taken, holder, role, name = cast("tuple[int, bool, int | None, int | None, str | None]", rows[0])
     if own != session.own_pid:
         session.behind_pooler = True
-        return Lease(leads=False, obstacle=Obstacle.BEHIND_POOLER)
+        return Lease(leads=False, disarm_reason=DisarmReason.BEHIND_POOLER)
     session.holds_lease = holder == own
     if session.holds_lease:
         return Lease(leads=True)
     if not taken:  # it has just been given up: the next look takes it
-        return Lease(leads=False, obstacle=Obstacle.NOT_LEADER)
+        return Lease(leads=False, disarm_reason=DisarmReason.NOT_LEADER)
     ours = name == APPLICATION_NAME
-    obstacle = Obstacle.NOT_LEADER if ours else Obstacle.LEASE_TAKEN
-    return Lease(leads=False, obstacle=obstacle, holder_pid=holder, holder_role=role, taken=True)
+    disarm_reason = DisarmReason.NOT_LEADER if ours else DisarmReason.LEASE_TAKEN
+    return Lease(leads=False, disarm_reason=disarm_reason, holder_pid=holder, holder_role=role, held_by_other=True)
 
 
-def _unfit(session: Session, *, database: str) -> Obstacle | None:
+def _unfit(session: Session, *, database: str) -> DisarmReason | None:
     if session.behind_pooler:
-        return Obstacle.BEHIND_POOLER
-    return None if session.connection.info.dbname == database else Obstacle.OTHER_DATABASE
+        return DisarmReason.BEHIND_POOLER
+    return None if session.connection.info.dbname == database else DisarmReason.OTHER_DATABASE

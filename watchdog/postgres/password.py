@@ -7,7 +7,7 @@ import signal
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from watchdog.core.look import Reason
+from watchdog.core.observed.reasons import Reason
 from watchdog.errors import ReadError
 from watchdog.postgres.apart import Apart
 

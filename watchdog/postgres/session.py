@@ -15,13 +15,13 @@ from typing import Protocol, cast
 
 import psycopg
 
-from watchdog.core.activity import End
-from watchdog.core.look import Reason
-from watchdog.core.sockets import end_of
+from watchdog.core.observed.activity import ClientEndpoint
+from watchdog.core.observed.reasons import Reason
+from watchdog.core.observed.sockets import endpoint_of
 from watchdog.errors import ReadError
+from watchdog.postgres.connection import Connection
 from watchdog.postgres.failures import statement_failure
 from watchdog.postgres.sql import statement
-from watchdog.postgres.text import Connection
 
 Row = tuple[object, ...]
 Parameters = Sequence[object] | Mapping[str, object]
@@ -50,7 +50,7 @@ class Session:
     own_role: int
     own_pid: int
     behind_pooler: bool
-    own_end: End | None = None
+    own_endpoint: ClientEndpoint | None = None
     holds_lease: bool = False
 
     @property
@@ -89,15 +89,15 @@ async def open_session(connect: Connect, *, timeout: float, idle_limit: float) -
         if not behind_pooler:
             connection.prepare_threshold = 0
             own, idle = _limits(timeout=timeout, idle_limit=idle_limit)
-            await _insist(connection, "patience", (own,), timeout=timeout)
-            await _bounded(connection, _execute(connection, "settle", (idle, idle)), timeout=timeout)
+            await _insist(connection, "own_timeout", (own,), timeout=timeout)
+            await _bounded(connection, _execute(connection, "session_settings", (idle, idle)), timeout=timeout)
         [(pid, role, address, port)] = await _bounded(connection, _execute(connection, "whoami", ()), timeout=timeout)
     except BaseException:
         _drop(connection)
         raise
     own_role, own_pid = cast("tuple[int | None, int]", (role, pid))
-    own_end = end_of(*cast("tuple[str | None, int | None]", (address, port)))
-    return Session(connection, timeout, own_role or 0, own_pid, behind_pooler, own_end)
+    own_endpoint = endpoint_of(*cast("tuple[str | None, int | None]", (address, port)))
+    return Session(connection, timeout, own_role or 0, own_pid, behind_pooler, own_endpoint)
 
 
 def _limits(*, timeout: float, idle_limit: float) -> tuple[str, str]:

@@ -6,26 +6,26 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import cast
 
-from watchdog.core.activity import End, Snapshot
-from watchdog.core.acts import Aim, Result
-from watchdog.core.census import Census
-from watchdog.core.commands import Sessions
-from watchdog.core.look import Look
-from watchdog.core.neighbours import Blocking
-from watchdog.core.offline.facts import Facts
-from watchdog.core.standing import Lease
-from watchdog.core.verdicts import Withheld
+from watchdog.core.acting.acts import CancelTarget, Result
+from watchdog.core.acting.status import Lease
+from watchdog.core.acting.verdicts import Withheld
+from watchdog.core.doctor.facts import Facts
+from watchdog.core.observed.activity import ClientEndpoint, Snapshot
+from watchdog.core.observed.blocking import Blocking
+from watchdog.core.observed.census import Census
+from watchdog.core.observed.commands import BackendLookup
+from watchdog.core.present.look import Look
 from watchdog.postgres.activity import columns_of, snapshot_of, strangers
+from watchdog.postgres.backends import read_backends
 from watchdog.postgres.cancel import cancel
 from watchdog.postgres.census import take_census
+from watchdog.postgres.connection import Connection
 from watchdog.postgres.dial import Dialer
 from watchdog.postgres.dsn import parameters_of, variables_of
 from watchdog.postgres.facts import read_facts
 from watchdog.postgres.lease import read_lease, take_lease
 from watchdog.postgres.password import Password
 from watchdog.postgres.session import Session, open_session
-from watchdog.postgres.sessions import read_sessions
-from watchdog.postgres.text import Connection
 
 ROW_IN_CONNECTIONS = 6
 """Finding one running row by id costs the server as much as passing six connections by (measured on 18, from 100 to
@@ -34,7 +34,7 @@ ROW_IN_CONNECTIONS = 6
 LEASE_DATABASE = "postgres"
 """Where the lease lives unless the configuration says otherwise: an advisory lock is one database's own."""
 
-MOST_WAITERS = 250
+MAX_WAITERS = 250
 """The lock manager is held while it is asked who blocks whom; beyond this many it stays unknown."""
 
 
@@ -86,10 +86,10 @@ class PostgresSource:
         )
 
     @property
-    def ends(self) -> tuple[End | None, int | None]:
+    def endpoints(self) -> tuple[ClientEndpoint | None, int | None]:
         """Our own end as the server sees it, and the server's port: where sockets would have to be looked for."""
         port = None if self._census is None else self._census.settings.server.get("port")
-        own = None if self._session is None else self._session.own_end
+        own = None if self._session is None else self._session.own_endpoint
         return own, None if port is None else int(port)
 
     async def census(self) -> Census:
@@ -135,13 +135,13 @@ class PostgresSource:
             ReadError: with the reason.
 
         """
-        if len(waiters) > MOST_WAITERS:
+        if len(waiters) > MAX_WAITERS:
             return None
         session = await self._open()
         rows = cast("list[tuple[int, list[int]]]", await session.rows("blocking", (list(waiters),)))
         return Blocking({pid: frozenset(blockers) for pid, blockers in rows})
 
-    async def sessions(self, *, commands: Sequence[int] = (), alive: Sequence[int] = ()) -> Sessions:
+    async def backends(self, *, commands: Sequence[int] = (), alive: Sequence[int] = ()) -> BackendLookup:
         """The first words of what the backends behind `commands` run, and which sessions behind either are there.
 
         Nothing is sent where nothing is asked.
@@ -151,8 +151,8 @@ class PostgresSource:
 
         """
         if not commands and not alive:
-            return Sessions()
-        return await read_sessions(await self._open(), commands=commands, alive=alive)
+            return BackendLookup()
+        return await read_backends(await self._open(), commands=commands, alive=alive)
 
     async def facts(self, look: Look) -> Facts:
         """What the doctor wants to know besides a look that was just taken.
@@ -184,12 +184,14 @@ class PostgresSource:
         """
         return await read_lease(await self._open(), database=self.lease_database)
 
-    async def cancel(self, aim: Aim, *, act: str, by_hand: bool = False) -> tuple[Result, Withheld | None, str]:
+    async def cancel(
+        self, target: CancelTarget, *, act: str, manual: bool = False
+    ) -> tuple[Result, Withheld | None, str]:
         """Send the guarded statement on the session that is open; without one nothing is tried."""
         session = self._session
         if session is None or not self.is_open:
             return Result.NOT_TRIED, None, "the session is lost"
-        return await cancel(session, aim, act=act, by_hand=by_hand)
+        return await cancel(session, target, act=act, manual=manual)
 
     def close(self) -> None:
         """End the session at once, whatever state the server is in; the next call opens a new one."""

@@ -12,14 +12,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from watchdog.core.acts import Act, Done, Effect, Result, aim_of
-from watchdog.core.census import Census
-from watchdog.core.effects import Retry
-from watchdog.core.memory import PolicyMemory
-from watchdog.core.policy import Policy
-from watchdog.core.recall import recall
-from watchdog.core.standing import DRY, Lease, Obstacle, Standing
-from watchdog.core.verdicts import Hand, Verdict, Withheld
+from watchdog.core.acting.acts import Act, ActResult, ObservedEffect, Result, cancel_target
+from watchdog.core.acting.effects import Retry
+from watchdog.core.acting.memory import PolicyMemory
+from watchdog.core.acting.policy import Policy
+from watchdog.core.acting.recall import recall
+from watchdog.core.acting.status import DRY, ActingStatus, DisarmReason, Lease
+from watchdog.core.acting.verdicts import Hand, Verdict, Withheld
+from watchdog.core.observed.census import Census
 from watchdog.errors import LedgerError, ReadError
 from watchdog.logs import Event, get_logger
 from watchdog.runtime.arming import Arming
@@ -28,13 +28,13 @@ from watchdog.runtime.ports import Ledger, Source
 RECALLED = timedelta(days=1)
 """How far back a new actor reads the ledger: no run is older that anybody would still wait for."""
 
-MOST_UNWRITTEN = 10_000
+MAX_UNWRITTEN = 10_000
 
-_LOST = Lease(leads=False, obstacle=Obstacle.NOT_LEADER)
+_LOST = Lease(leads=False, disarm_reason=DisarmReason.NOT_LEADER)
 """Where nobody knows who leads, only that it is not us."""
 
 
-Unwritten = tuple[list[Done], list[Effect], list[tuple[str, datetime]]]
+Unwritten = tuple[list[ActResult], list[ObservedEffect], list[tuple[str, datetime]]]
 
 
 @dataclass(slots=True)
@@ -56,14 +56,14 @@ class Actor:
     number: int = 0
     _started: bool = False
     _epoch: int = -1
-    _keys: frozenset[Obstacle] = frozenset()
+    _keys: frozenset[DisarmReason] = frozenset()
     _recalled: int = -1
-    unwritten: deque[Unwritten] = field(default_factory=lambda: deque(maxlen=MOST_UNWRITTEN))
+    unwritten: deque[Unwritten] = field(default_factory=lambda: deque(maxlen=MAX_UNWRITTEN))
     _ledger_failed: bool = False
     _probe: asyncio.Task[None] | None = None
     _writing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
-    def adopt(self, other: "Acting") -> None:
+    def apply_config(self, other: "Acting") -> None:
         """Take on a new configuration. Other rules make a new actor."""
         if not isinstance(other, Actor):
             return
@@ -72,17 +72,17 @@ class Actor:
             self._ledger_failed = False
         self.policy, self.enforces, self.ledger = other.policy, other.enforces, other.ledger
 
-    def take_over(self, before: "Acting") -> None:
+    def inherit_state(self, before: "Acting") -> None:
         """Follow another actor of the same cluster: whatever it did, we begin anew."""
         if isinstance(before, Actor):
             self.number, self.unwritten = before.number, before.unwritten
 
-    async def standing(
+    async def status(
         self, memory: PolicyMemory, *, census: Census, complete: bool, tick: bool, at: datetime
-    ) -> tuple[Standing, PolicyMemory]:
+    ) -> tuple[ActingStatus, PolicyMemory]:
         """Where we stand now, and the memory with what the ledger knows where an actor has begun anew."""
         began = await self._take_lease(tick=tick)
-        own = self.arming.obstacles(cluster_enforces=self.enforces)
+        own = self.arming.disarm_reasons(cluster_enforces=self.enforces)
         if self._ledger_failed and tick:
             self._probe_ledger()
         keys = frozenset(own) & DRY
@@ -92,17 +92,17 @@ class Actor:
         memory = await self._recall(memory, at=at)
         found = list(own)
         if self.ledger is None:
-            found.append(Obstacle.NO_LEDGER)
+            found.append(DisarmReason.NO_LEDGER)
         elif self._ledger_failed:
-            found.append(Obstacle.LEDGER_FAILED)
-        if self.lease.obstacle is not None:
-            found.append(self.lease.obstacle)
+            found.append(DisarmReason.LEDGER_FAILED)
+        if self.lease.disarm_reason is not None:
+            found.append(self.lease.disarm_reason)
         found += _by_rights(census, complete=complete)
-        return Standing(self.number, tuple(found)), memory
+        return ActingStatus(self.number, tuple(found)), memory
 
     async def carry_out(
         self, due: Sequence[Verdict], *, memory: PolicyMemory, at: datetime, read_at: float
-    ) -> list[Done]:
+    ) -> list[ActResult]:
         """Carry out what is due, and say of each what became of it; `read_at` is the snapshot's monotonic second."""
         acts = [self._act(verdict, memory=memory, at=at) for verdict in due]
         if not acts:
@@ -112,7 +112,7 @@ class Actor:
         return [await self._done(act, read_at=read_at) for act in acts]
 
     async def record(
-        self, done: Sequence[Done], effects: Sequence[Effect], retries: Iterable[Retry], *, at: datetime
+        self, done: Sequence[ActResult], effects: Sequence[ObservedEffect], retries: Iterable[Retry], *, at: datetime
     ) -> None:
         """Put on record what came of acts; what cannot be written now is written with the next."""
         came_back = [(retry.act, at) for retry in retries]
@@ -126,32 +126,32 @@ class Actor:
         before = memory.acts.get(verdict.finding.run)
         return Act(self.new_id(), self.server, verdict, 1 if before is None else before.attempts + 1, at)
 
-    async def _done(self, act: Act, *, read_at: float) -> Done:
+    async def _done(self, act: Act, *, read_at: float) -> ActResult:
         """One act, by the hand that policy named."""
         match act.verdict.hand:
             case Hand.REHEARSE:
-                return Done(act, Result.REHEARSED, _since(read_at))
+                return ActResult(act, Result.REHEARSED, _since(read_at))
             case Hand.NONE:
                 return _stopped(act, Withheld.NOT_ARMED, read_at)
             case Hand.SIGNAL:
                 return await self._signal(act, read_at=read_at)
 
-    async def _signal(self, act: Act, *, read_at: float) -> Done:
+    async def _signal(self, act: Act, *, read_at: float) -> ActResult:
         # A disarm file that came and went since the look is seen by the epoch: what was decided before is void.
-        if self.arming.obstacles(cluster_enforces=self.enforces) or self.arming.epoch != self._epoch:
+        if self.arming.disarm_reasons(cluster_enforces=self.enforces) or self.arming.epoch != self._epoch:
             return _stopped(act, Withheld.NOT_ARMED, read_at)
         if not self.source.is_open:  # another session would be another actor, which has seen nothing
             self.lease = _LOST
         if not self.lease.leads:
             return _stopped(act, Withheld.NOT_LEADER, read_at)
         rule = next((each for each in self.policy.rules if each.name == act.verdict.rule), None)
-        aim = None if rule is None else aim_of(act.finding, rule=rule)
-        if aim is None:
-            return Done(act, Result.NOT_TRIED, _since(read_at), detail="the row does not show enough to be sure")
-        result, withheld, detail = await self.source.cancel(aim, act=act.id)
+        target = None if rule is None else cancel_target(act.finding, rule=rule)
+        if target is None:
+            return ActResult(act, Result.NOT_TRIED, _since(read_at), detail="the row does not show enough to be sure")
+        result, withheld, detail = await self.source.cancel(target, act=act.id)
         if withheld is Withheld.NOT_LEADER or not self.source.is_open:
             await self._lost_lease()
-        return Done(act, result, _since(read_at), withheld, detail)
+        return ActResult(act, result, _since(read_at), withheld, detail)
 
     async def _take_lease(self, *, tick: bool) -> bool:
         """True where an actor begins: at the start, and whenever the lease has come to us."""
@@ -162,7 +162,7 @@ class Actor:
             self.lease = await self.source.lease()
         except ReadError:
             self.lease = _LOST
-        began = not self._started or self.lease.taken_now or (self.lease.leads and not before)
+        began = not self._started or self.lease.just_acquired or (self.lease.leads and not before)
         self._started = True
         return began
 
@@ -180,7 +180,7 @@ class Actor:
 
     async def _recall(self, memory: PolicyMemory, *, at: datetime) -> PolicyMemory:
         """Read the ledger once for each new actor; whoever does not lead has nothing to remember."""
-        waits = self._ledger_failed or self.lease.obstacle is Obstacle.NOT_LEADER
+        waits = self._ledger_failed or self.lease.disarm_reason is DisarmReason.NOT_LEADER
         if self.ledger is None or self._recalled == self.number or waits:
             return memory
         await self._write(at_least_once=False)
@@ -234,8 +234,8 @@ class Actor:
         self._ledger_failed = True
 
 
-def _stopped(act: Act, withheld: Withheld, read_at: float) -> Done:
-    return Done(act, Result.NOT_TRIED, _since(read_at), withheld)
+def _stopped(act: Act, withheld: Withheld, read_at: float) -> ActResult:
+    return ActResult(act, Result.NOT_TRIED, _since(read_at), withheld)
 
 
 def _since(read_at: float) -> timedelta:
@@ -243,7 +243,7 @@ def _since(read_at: float) -> timedelta:
 
 
 @dataclass(slots=True)
-class Onlooker:
+class ReadOnlyActor:
     """No actor at all, for a single look: says where the cluster stands by this configuration, and does nothing.
 
     It reads who holds the lease and never takes it.
@@ -255,45 +255,45 @@ class Onlooker:
     has_ledger: bool = False
     lease: Lease = field(default_factory=lambda: Lease(leads=False))
 
-    def adopt(self, other: "Acting") -> None:
+    def apply_config(self, other: "Acting") -> None:
         """Nothing changes for somebody who only looks."""
 
-    def take_over(self, before: "Acting") -> None:
+    def inherit_state(self, before: "Acting") -> None:
         """Nothing is taken over by somebody who only looks."""
 
-    async def standing(
+    async def status(
         self, memory: PolicyMemory, *, census: Census, complete: bool, tick: bool, at: datetime
-    ) -> tuple[Standing, PolicyMemory]:
+    ) -> tuple[ActingStatus, PolicyMemory]:
         """Where the cluster stands."""
         del tick, at
         try:
             self.lease = await self.source.lease_holder()
         except ReadError:
             self.lease = Lease(leads=False)
-        found = list(self.arming.obstacles(cluster_enforces=self.enforces))
+        found = list(self.arming.disarm_reasons(cluster_enforces=self.enforces))
         if not self.has_ledger:
-            found.append(Obstacle.NO_LEDGER)
-        if self.lease.obstacle not in {None, Obstacle.NOT_LEADER}:
-            found.append(self.lease.obstacle)
+            found.append(DisarmReason.NO_LEDGER)
+        if self.lease.disarm_reason not in {None, DisarmReason.NOT_LEADER}:
+            found.append(self.lease.disarm_reason)
         found += _by_rights(census, complete=complete)
-        return Standing(0, tuple(found), at_once=True), memory
+        return ActingStatus(0, tuple(found), at_once=True), memory
 
     async def carry_out(
         self, due: Sequence[Verdict], *, memory: PolicyMemory, at: datetime, read_at: float
-    ) -> list[Done]:
+    ) -> list[ActResult]:
         """Nothing is carried out."""
         del due, memory, at, read_at
         return []
 
     async def record(
-        self, done: Sequence[Done], effects: Sequence[Effect], retries: Iterable[Retry], *, at: datetime
+        self, done: Sequence[ActResult], effects: Sequence[ObservedEffect], retries: Iterable[Retry], *, at: datetime
     ) -> None:
         """Nothing is to be put on record."""
 
 
-Acting = Actor | Onlooker
+Acting = Actor | ReadOnlyActor
 
 
-def _by_rights(census: Census, *, complete: bool) -> list[Obstacle]:
-    found = [] if census.may_cancel_any else [Obstacle.NOT_PERMITTED]
-    return found if complete else [*found, Obstacle.INCOMPLETE]
+def _by_rights(census: Census, *, complete: bool) -> list[DisarmReason]:
+    found = [] if census.may_cancel_any else [DisarmReason.NOT_PERMITTED]
+    return found if complete else [*found, DisarmReason.INCOMPLETE]

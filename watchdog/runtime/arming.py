@@ -6,7 +6,7 @@ Nothing here can arm. What disarms is asked anew each time: a file, a signal, a 
 from dataclasses import dataclass
 from pathlib import Path
 
-from watchdog.core.standing import Obstacle
+from watchdog.core.acting.status import DisarmReason
 
 
 @dataclass(slots=True)
@@ -22,19 +22,19 @@ class Arming:
     epoch: int = 0
     _was_disarmed: bool = False
 
-    def obstacles(self, *, cluster_enforces: bool) -> tuple[Obstacle, ...]:
+    def disarm_reasons(self, *, cluster_enforces: bool) -> tuple[DisarmReason, ...]:
         """Everything of this process that stands in the way now, the configuration's own first."""
         switches = (
-            (Obstacle.POLICY_MODE, not self.policy_enforces),
-            (Obstacle.CLUSTER_MODE, not cluster_enforces),
-            (Obstacle.FLAG, self.dry_run),
-            (Obstacle.NO_RULE, not self.has_rule),
-            (Obstacle.DISARM_FILE, self.is_disarmed_by_file),
-            (Obstacle.SIGNAL, self.signalled),
-            (Obstacle.RELOAD_FAILED, self.reload_failed),
+            (DisarmReason.POLICY_MODE, not self.policy_enforces),
+            (DisarmReason.CLUSTER_MODE, not cluster_enforces),
+            (DisarmReason.FLAG, self.dry_run),
+            (DisarmReason.NO_RULE, not self.has_rule),
+            (DisarmReason.DISARM_FILE, self.is_disarmed_by_file),
+            (DisarmReason.SIGNAL, self.signalled),
+            (DisarmReason.RELOAD_FAILED, self.reload_failed),
         )
-        found = tuple(obstacle for obstacle, holds in switches if holds)
-        disarmed = bool({Obstacle.DISARM_FILE, Obstacle.RELOAD_FAILED} & set(found))
+        found = tuple(disarm_reason for disarm_reason, holds in switches if holds)
+        disarmed = bool({DisarmReason.DISARM_FILE, DisarmReason.RELOAD_FAILED} & set(found))
         if self._was_disarmed and not disarmed:
             self.epoch += 1
         self._was_disarmed = disarmed
@@ -44,7 +44,7 @@ class Arming:
         """Disarm until the next start."""
         self.signalled = True
 
-    def adopt(self, other: "Arming") -> None:
+    def apply_config(self, other: "Arming") -> None:
         """Take on a new configuration; what disarms by hand stays."""
         self.policy_enforces, self.has_rule = other.policy_enforces, other.has_rule
         self.disarm_file = other.disarm_file

@@ -4,20 +4,21 @@ import time
 from collections.abc import Sequence
 from dataclasses import InitVar, dataclass, field
 
-from watchdog.core.activity import Snapshot
-from watchdog.core.acts import Effect
-from watchdog.core.census import Census
-from watchdog.core.commands import UNREAD, Commands, Sessions, statement_key
-from watchdog.core.effects import Retry, came_back, follow, vanished
-from watchdog.core.judge import Bench, Judgement, Memory, judge
-from watchdog.core.look import Look
-from watchdog.core.memory import PolicyMemory, forget, learn, rest, settle
-from watchdog.core.neighbours import waiters, wants_blocking
-from watchdog.core.policy import Policy, decide, wanted_commands
-from watchdog.core.protections import Scene
-from watchdog.core.sockets import StatementRun
-from watchdog.core.standing import Standing
-from watchdog.core.verdicts import Decisions, Withheld
+from watchdog.core.acting.acts import ObservedEffect
+from watchdog.core.acting.effects import Retry, came_back, follow, vanished
+from watchdog.core.acting.memory import PolicyMemory, back_off, prune, record_effects, record_result
+from watchdog.core.acting.policy import Policy, decide, wanted_commands
+from watchdog.core.acting.protections import ProtectionContext
+from watchdog.core.acting.status import ActingStatus
+from watchdog.core.acting.verdicts import Decisions, Withheld
+from watchdog.core.judging.judge import Judgement, JudgeSettings, Memory, judge
+from watchdog.core.judging.neighbours import wants_blocking
+from watchdog.core.observed.activity import Snapshot
+from watchdog.core.observed.blocking import waiters
+from watchdog.core.observed.census import Census
+from watchdog.core.observed.commands import UNREAD, BackendLookup, Commands, statement_key
+from watchdog.core.observed.sockets import StatementRun
+from watchdog.core.present.look import Look
 from watchdog.errors import ReadError
 from watchdog.runtime.actor import Acting
 from watchdog.runtime.ports import Sockets, Source
@@ -35,7 +36,7 @@ class Cycle:
 
     server: str
     source: Source
-    bench: Bench
+    judge_settings: JudgeSettings
     actor: Acting
     policy: Policy = field(default_factory=Policy)
     sweeper: Sweeper = field(init=False)
@@ -53,16 +54,16 @@ class Cycle:
         """Make the sweeper of this cluster's sockets."""
         self.sweeper = Sweeper(self.source, sockets)
 
-    def take_over(self, before: "Cycle") -> None:
+    def inherit_state(self, before: "Cycle") -> None:
         """Go on from what another cycle of the same cluster remembers."""
         self.memory = before.memory
         self.policy_memory = before.policy_memory
-        self.actor.take_over(before.actor)
+        self.actor.inherit_state(before.actor)
 
-    def adopt(self, other: "Cycle") -> None:
+    def apply_config(self, other: "Cycle") -> None:
         """Take on a new configuration."""
-        self.bench, self.policy = other.bench, other.policy
-        self.actor.adopt(other.actor)
+        self.judge_settings, self.policy = other.judge_settings, other.policy
+        self.actor.apply_config(other.actor)
 
     async def take_census(self) -> Census:
         """Take a census for this look and the next ones.
@@ -106,19 +107,19 @@ class Cycle:
         gone = self.sweeper.confirm(snapshot)
         judgement, memory = await self._judged(snapshot, census=census, tick=tick, gone=gone)
         # First what the ledger knows, where an actor begins anew: then each effect is seen, and told, once.
-        standing, policy_memory = await self.actor.standing(
+        status, policy_memory = await self.actor.status(
             self.policy_memory, census=census, complete=snapshot.sees_all, tick=tick, at=snapshot.at
         )
         asked = await self._asked(snapshot, judgement, census=census, memory=policy_memory)
         effects, retries, policy_memory = self._followed(snapshot, judgement, asked=asked, memory=policy_memory)
         decisions, policy_memory = await self._decided(
-            snapshot, judgement, census=census, standing=standing, asked=asked, memory=policy_memory
+            snapshot, judgement, census=census, status=status, asked=asked, memory=policy_memory
         )
         done = await self.actor.carry_out(decisions.due, memory=policy_memory, at=snapshot.at, read_at=self.read_at)
         for each in done:
-            policy_memory = settle(policy_memory, each, at=snapshot.at)
+            policy_memory = record_result(policy_memory, each, at=snapshot.at)
         present = frozenset(case.run for case in judgement.cases) | memory.set_aside
-        self.policy_memory = forget(policy_memory, present=present, at=snapshot.at)
+        self.policy_memory = prune(policy_memory, present=present, at=snapshot.at)
         self.memory = memory
         await self.actor.record(done, effects, retries, at=snapshot.at)
         return Look(
@@ -127,30 +128,30 @@ class Cycle:
             census,
             judgement,
             decisions,
-            self.bench.interval,
+            self.judge_settings.interval,
             took,
             tick,
             self.census_failures,
-            standing,
+            status,
             self.actor.lease,
             tuple(done),
             tuple(effects),
             tuple(retries),
-            sight=self.sweeper.sight,
+            socket_visibility=self.sweeper.socket_visibility,
             stuck=sum(each.final is Withheld.INEFFECTIVE for each in policy_memory.acts.values()),
         )
 
     async def _asked(
         self, snapshot: Snapshot, judgement: Judgement, *, census: Census, memory: PolicyMemory
-    ) -> Sessions:
+    ) -> BackendLookup:
         """Whether the sessions behind earlier acts are still there, and the first words that matter now.
 
         Only what is not known yet is asked for, all of it at once; no text is remembered, only words.
         """
-        scene = Scene(census, self.policy.protect, {})
+        context = ProtectionContext(census, self.policy.protect, {})
         wanted = {
             key: finding.backend.pid
-            for finding in wanted_commands(judgement, policy=self.policy, scene=scene)
+            for finding in wanted_commands(judgement, policy=self.policy, context=context)
             if (key := statement_key(finding.backend)) is not None
         }
         self.commands = {key: command for key, command in self.commands.items() if key in wanted}
@@ -159,30 +160,30 @@ class Cycle:
             alive=vanished(memory.acts, snapshot=snapshot) if snapshot.sees_all else (),
         )
 
-    async def _sessions(self, *, commands: Sequence[int], alive: Sequence[int] = ()) -> Sessions:
+    async def _sessions(self, *, commands: Sequence[int], alive: Sequence[int] = ()) -> BackendLookup:
         """Ask, and remember the words."""
         try:
-            asked = await self.source.sessions(commands=commands, alive=alive)
+            asked = await self.source.backends(commands=commands, alive=alive)
         except ReadError:
             # Words stay unknown, and that protects; whether a session is idle or gone makes no difference to its run.
             # If our own session is lost, the next poll says so.
-            return Sessions()
+            return BackendLookup()
         self.commands = {**self.commands, **asked.commands}
         return asked
 
     def _followed(
-        self, snapshot: Snapshot, judgement: Judgement, *, asked: Sessions, memory: PolicyMemory
-    ) -> tuple[list[Effect], list[Retry], PolicyMemory]:
+        self, snapshot: Snapshot, judgement: Judgement, *, asked: BackendLookup, memory: PolicyMemory
+    ) -> tuple[list[ObservedEffect], list[Retry], PolicyMemory]:
         """What came of earlier acts, and the memory that knows it. A look in part shows nothing of the kind."""
         if not snapshot.sees_all:
             return [], [], memory
         limits, at = self.policy.limits, snapshot.at
         effects, acts = follow(
-            memory.acts, snapshot=snapshot, alive=asked.alive, interval=self.bench.interval, tries=limits.tries
+            memory.acts, snapshot=snapshot, alive=asked.alive, interval=self.judge_settings.interval, tries=limits.tries
         )
-        memory = learn(memory, effects=effects, acts=acts, limits=limits, at=at)
+        memory = record_effects(memory, effects=effects, acts=acts, limits=limits, at=at)
         retries, cancelled = came_back(memory.cancelled, cases=judgement.cases, at=at)
-        return effects, retries, rest(memory, retries=retries, cancelled=cancelled, limits=limits, at=at)
+        return effects, retries, back_off(memory, retries=retries, cancelled=cancelled, limits=limits, at=at)
 
     async def _decided(
         self,
@@ -190,8 +191,8 @@ class Cycle:
         judgement: Judgement,
         *,
         census: Census,
-        standing: Standing,
-        asked: Sessions,
+        status: ActingStatus,
+        asked: BackendLookup,
         memory: PolicyMemory,
     ) -> tuple[Decisions, PolicyMemory]:
         """Decide, with the first words that could still protect.
@@ -205,10 +206,10 @@ class Cycle:
                 judgement,
                 at=snapshot.at,
                 policy=self.policy,
-                standing=standing,
-                scene=Scene(census, self.policy.protect, self.commands),
+                status=status,
+                context=ProtectionContext(census, self.policy.protect, self.commands),
                 memory=memory,
-                interval=self.bench.interval,
+                interval=self.judge_settings.interval,
             )
 
         result, read = decided(), set(asked.commands)
@@ -229,11 +230,19 @@ class Cycle:
     ) -> tuple[Judgement, Memory]:
         """Judge; where a finding and a waiter stand in one snapshot, ask who blocks whom and judge again."""
         memory = self.memory
-        first = judge(snapshot, bench=self.bench, census=census, memory=memory, tick=tick, gone=gone)
+        first = judge(snapshot, settings=self.judge_settings, census=census, memory=memory, tick=tick, gone=gone)
         if not wants_blocking(first[0].findings, snapshot=snapshot):
             return first
         try:
             blocking = await self.source.blocking(waiters(snapshot))
         except ReadError:
             return first  # it stays unknown; if the session is lost, the next poll says so
-        return judge(snapshot, bench=self.bench, census=census, memory=memory, tick=tick, blocking=blocking, gone=gone)
+        return judge(
+            snapshot,
+            settings=self.judge_settings,
+            census=census,
+            memory=memory,
+            tick=tick,
+            blocking=blocking,
+            gone=gone,
+        )

@@ -4,17 +4,17 @@ from collections.abc import Hashable, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from watchdog.core.activity import End, Snapshot
-from watchdog.core.acts import Act, Aim, Done, Effect, Result
-from watchdog.core.census import Census
-from watchdog.core.commands import Sessions
-from watchdog.core.look import Look, Unread
-from watchdog.core.neighbours import Blocking
-from watchdog.core.offline.facts import Facts
-from watchdog.core.recall import Recorded
-from watchdog.core.sockets import Sight
-from watchdog.core.standing import Lease
-from watchdog.core.verdicts import Withheld
+from watchdog.core.acting.acts import Act, ActResult, CancelTarget, ObservedEffect, Result
+from watchdog.core.acting.recall import Recorded
+from watchdog.core.acting.status import Lease
+from watchdog.core.acting.verdicts import Withheld
+from watchdog.core.doctor.facts import Facts
+from watchdog.core.observed.activity import ClientEndpoint, Snapshot
+from watchdog.core.observed.blocking import Blocking
+from watchdog.core.observed.census import Census
+from watchdog.core.observed.commands import BackendLookup
+from watchdog.core.observed.sockets import SocketVisibility
+from watchdog.core.present.look import Look, Unread
 
 
 class Source(Protocol):
@@ -36,7 +36,7 @@ class Source(Protocol):
         """What it reads and how: two sources with the same identity can stand in for each other."""
 
     @property
-    def ends(self) -> tuple[End | None, int | None]:
+    def endpoints(self) -> tuple[ClientEndpoint | None, int | None]:
         """Our own end as the server sees it, None for a Unix socket, and the server's port where it is known."""
 
     async def census(self) -> Census:
@@ -48,7 +48,7 @@ class Source(Protocol):
     async def blocking(self, waiters: Sequence[int]) -> Blocking | None:
         """Who blocks whom among `waiters`; None where that was not asked."""
 
-    async def sessions(self, *, commands: Sequence[int] = (), alive: Sequence[int] = ()) -> Sessions:
+    async def backends(self, *, commands: Sequence[int] = (), alive: Sequence[int] = ()) -> BackendLookup:
         """In one round trip the first words of what the backends behind `commands` run, and which of all are there."""
 
     async def facts(self, look: Look) -> Facts:
@@ -60,8 +60,10 @@ class Source(Protocol):
     async def lease_holder(self) -> Lease:
         """Who holds the lease; does not take it."""
 
-    async def cancel(self, aim: Aim, *, act: str, by_hand: bool = False) -> tuple[Result, Withheld | None, str]:
-        """Signal what `aim` describes if it still is that, and if the session holds the lease or it is `by_hand`."""
+    async def cancel(
+        self, target: CancelTarget, *, act: str, manual: bool = False
+    ) -> tuple[Result, Withheld | None, str]:
+        """Signal what `target` describes if it still is that, and if the session holds the lease or it is `manual`."""
 
     def close(self) -> None:
         """End the session at once; the next call opens a new one."""
@@ -74,7 +76,9 @@ class Sockets(Protocol):
     def pause(self) -> float:
         """Seconds between two sweeps of one cluster."""
 
-    def closed(self, ends: Iterable[End], *, port: int, own: End | None) -> tuple[Sight, frozenset[End]]:
+    def closed(
+        self, ends: Iterable[ClientEndpoint], *, port: int, own: ClientEndpoint | None
+    ) -> tuple[SocketVisibility, frozenset[ClientEndpoint]]:
         """Which of the clients' ends are in no established connection to `port`, and whether that can be told."""
 
 
@@ -85,7 +89,7 @@ class Ledger(Protocol):
         """Put intents durably on record."""
 
     async def record(
-        self, done: Iterable[Done], *, effects: Iterable[Effect], came_back: Iterable[tuple[str, datetime]]
+        self, done: Iterable[ActResult], *, effects: Iterable[ObservedEffect], came_back: Iterable[tuple[str, datetime]]
     ) -> None:
         """Put on record what the signals answered and what later looks showed."""
 

@@ -7,8 +7,8 @@ established connection in between, and that still runs the same statement, has l
 import time
 from dataclasses import dataclass
 
-from watchdog.core.activity import Backend, Doing, End, Snapshot
-from watchdog.core.sockets import Sight, StatementRun, statement_run, without_client
+from watchdog.core.observed.activity import ActivityKind, Backend, ClientEndpoint, Snapshot
+from watchdog.core.observed.sockets import SocketVisibility, StatementRun, statement_run, without_client
 from watchdog.runtime.ports import Sockets, Source
 
 
@@ -18,11 +18,11 @@ class Sweeper:
 
     source: Source
     sockets: Sockets | None = None
-    sight: Sight = Sight.NOT_ASKED
+    socket_visibility: SocketVisibility = SocketVisibility.NOT_ASKED
     _known: tuple[Backend, ...] = ()
     _suspects: frozenset[StatementRun] = frozenset()
     _gone: frozenset[StatementRun] = frozenset()
-    _asked_with: End | None = None
+    _asked_with: ClientEndpoint | None = None
     _swept_at: float = 0.0
 
     @property
@@ -41,20 +41,20 @@ class Sweeper:
 
     def sweep(self) -> bool:
         """Look at the sockets of the runs of the last poll; True where one is seen closed that was not before."""
-        own, port = self.source.ends
+        own, port = self.source.endpoints
         watched = [each for each in self._known if statement_run(each) not in self._gone]
         ends = {each.client for each in watched if each.client is not None}
-        nothing_new = self._is_out_of_sight or (self.sight is Sight.SEEN and not ends)
+        nothing_new = self._is_out_of_sight or (self.socket_visibility is SocketVisibility.SEEN and not ends)
         if self.sockets is None or port is None or (nothing_new and self._asked_with == own):
             return False
         self._asked_with, self._swept_at = own, time.monotonic()
-        self.sight, closed = self.sockets.closed(ends, port=port, own=own)
+        self.socket_visibility, closed = self.sockets.closed(ends, port=port, own=own)
         self._suspects = without_client(watched, closed=closed)
         return bool(self._suspects)
 
     def confirm(self, snapshot: Snapshot) -> frozenset[StatementRun]:
         """The running statements whose client is gone, by this poll, the sweep before it and the poll before that."""
-        running = tuple(each for each in snapshot.backends if each.doing is Doing.RUNNING)
+        running = tuple(each for each in snapshot.backends if each.activity is ActivityKind.RUNNING)
         there = {run for each in running if (run := statement_run(each)) is not None}
         self._gone = (self._gone | self._suspects) & there
         self._suspects = frozenset()
@@ -63,4 +63,4 @@ class Sweeper:
 
     @property
     def _is_out_of_sight(self) -> bool:
-        return self.sight not in {Sight.SEEN, Sight.NOT_ASKED}
+        return self.socket_visibility not in {SocketVisibility.SEEN, SocketVisibility.NOT_ASKED}

@@ -10,18 +10,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from watchdog.core.budgets import SHORTEST_INTERVAL, BudgetBook
-from watchdog.core.look import Reason
+from watchdog.core.judging.budgets import MIN_INTERVAL, BudgetBook
+from watchdog.core.observed.reasons import Reason
 
 SHARED_LOOK = 0.04
 """Crossings within this many seconds share a look."""
 
-MOST_LOOKS = 10
+MAX_LOOKS = 10
 """In any second, for one cluster."""
 
 LOOK_SPACING = 0.01
 
-LONGEST_PAUSE = 30.0
+MAX_PAUSE = 30.0
 SLOW_PAUSE = (30.0, 60.0)
 """After a refused password: a server may lock out whoever tries too often."""
 
@@ -38,7 +38,7 @@ class Appointment:
 class Readings:
     """The last readings of a server's clock, and where on our own clock they lie."""
 
-    _last: deque[tuple[float, datetime]] = field(default_factory=lambda: deque(maxlen=MOST_LOOKS))
+    _last: deque[tuple[float, datetime]] = field(default_factory=lambda: deque(maxlen=MAX_LOOKS))
 
     def place(self, at: datetime, *, asked_at: float, read_at: float) -> float:
         """Our monotonic second at which the server said `at`: between asking and answer, the earlier the better.
@@ -55,7 +55,7 @@ class Readings:
 def interval_in_force(configured: timedelta, *, book: BudgetBook) -> timedelta:
     """The configured interval, or the smallest budget plus grace where that is shorter, never under a second."""
     smallest = book.smallest_crossing
-    return configured if smallest is None else max(SHORTEST_INTERVAL, min(configured, smallest))
+    return configured if smallest is None else max(MIN_INTERVAL, min(configured, smallest))
 
 
 def next_look(
@@ -71,7 +71,7 @@ def next_look(
     if not due:
         return Appointment(next_tick, tick=True)
     shared = max(at for at in due if at <= due[0] + SHARED_LOOK)
-    full = recent[-MOST_LOOKS] + 1.0 if len(recent) >= MOST_LOOKS else read_at
+    full = recent[-MAX_LOOKS] + 1.0 if len(recent) >= MAX_LOOKS else read_at
     at = max(shared, read_at + LOOK_SPACING, full)
     return Appointment(at, tick=False) if at < next_tick else Appointment(next_tick, tick=True)
 
@@ -86,5 +86,5 @@ def pause_after(reason: Reason, *, failures: int, interval: float, rng: random.R
     """Seconds to wait after the `failures`-th failure in a row: full jitter under a growing ceiling."""
     if reason is Reason.AUTHENTICATION:
         return rng.uniform(*SLOW_PAUSE)
-    ceiling = min(LONGEST_PAUSE, interval * 2 ** min(failures - 1, 10))
+    ceiling = min(MAX_PAUSE, interval * 2 ** min(failures - 1, 10))
     return rng.uniform(0.0, ceiling)

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from watchdog.core.limits import Limits
+from watchdog.core.acting.limits import Limits
 from watchdog.settings.durations import Duration, Grace
 from watchdog.settings.model import Model
 

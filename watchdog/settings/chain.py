@@ -7,12 +7,12 @@ from typing import Annotated, Literal
 from pydantic import Field, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 
-from watchdog.core.offline.chain import MOST_COPIES, Chain, Layer
-from watchdog.core.offline.layers import KNOWN, Known
+from watchdog.core.chain.chain import MAX_COPIES, Chain, Layer
+from watchdog.core.chain.layers import KNOWN, Known
 from watchdog.settings.durations import Duration, Grace
 from watchdog.settings.model import Model
 
-MOST_ATTEMPTS = 1000
+MAX_ATTEMPTS = 1000
 
 Kind = Literal["boto3-legacy", "boto3-standard", "step-functions", "lambda-async", "kubernetes-job", "celery-retry"]
 
@@ -23,10 +23,10 @@ class LayerSection(Model):
     name: str = Field(min_length=1, max_length=40, description="its name in what is printed")
     kind: Kind | None = Field(default=None, description="a common layer whose defaults are known")
     attempts: int | None = Field(
-        default=None, ge=1, le=MOST_ATTEMPTS, description="how often it tries the layer below, the first included"
+        default=None, ge=1, le=MAX_ATTEMPTS, description="how often it tries the layer below, the first included"
     )
     retries: int | None = Field(
-        default=None, ge=0, lt=MOST_ATTEMPTS, description="instead of attempts, where retries are counted"
+        default=None, ge=0, lt=MAX_ATTEMPTS, description="instead of attempts, where retries are counted"
     )
     timeout: Duration | None = Field(default=None, description="how long it waits for one attempt")
     lifetime: Duration | None = Field(default=None, description="when its platform ends it, whatever it does")
@@ -67,8 +67,8 @@ class ChainSection(Model):
         if twice is not None:
             raise PydanticCustomError("layers", "two layers are called {name}", {"name": repr(twice)})
         product = _chain(value, work=timedelta(0)).product
-        if product > MOST_COPIES:
-            most = f"the attempts multiply to {product} copies of one run; up to {MOST_COPIES} are played"
+        if product > MAX_COPIES:
+            most = f"the attempts multiply to {product} copies of one run; up to {MAX_COPIES} are played"
             raise PydanticCustomError("layers", "{most}", {"most": most})
         return value
 

@@ -11,9 +11,9 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from watchdog.errors import ConfigurationError
 from watchdog.settings import environment, schema
-from watchdog.settings.arming import CheckUrl, check_file, check_policy
 from watchdog.settings.document import Document, Place, Value, dotted, is_trapped, read_document
 from watchdog.settings.durations import format_duration, parse_duration
+from watchdog.settings.policy_checks import CheckUrl, check_file, check_policy
 from watchdog.settings.tree import Settings, build
 
 CheckDsn = Callable[[str], str | None]

@@ -12,9 +12,9 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, BeforeValidator, Field, field_validator
 from pydantic_core import PydanticCustomError
 
-from watchdog.core.activity import Clock
-from watchdog.core.budgets import DEFAULT_GRACE, DEFAULT_NEARING, DEFAULT_SKEW
-from watchdog.core.jobs import DEFAULT_PATTERN, PatternError, parse_pattern
+from watchdog.core.judging.budgets import DEFAULT_GRACE, DEFAULT_NEARING, DEFAULT_SKEW
+from watchdog.core.judging.jobs import DEFAULT_PATTERN, PatternError, parse_pattern
+from watchdog.core.observed.activity import Clock
 from watchdog.settings.acting import LedgerSection, Mode, PolicySection
 from watchdog.settings.chain import ChainSection
 from watchdog.settings.durations import Duration, Grace

@@ -7,17 +7,17 @@ from datetime import timedelta
 from ipaddress import ip_network
 from pathlib import Path
 
-from watchdog.core.budgets import DEFAULT_JOBS, SHORTEST_INTERVAL, BudgetBook
-from watchdog.core.cases import Network
-from watchdog.core.evidence import Evidence, Kind
-from watchdog.core.jobs import Allowance, JobRule, parse_pattern
-from watchdog.core.limits import Limits
-from watchdog.core.offline.chain import Chain
-from watchdog.core.policy import Policy
-from watchdog.core.protected import PROVIDER_ROLES
-from watchdog.core.protections import Protect
-from watchdog.core.rules import Names, Rule
-from watchdog.core.verdicts import Action
+from watchdog.core.acting.limits import Limits
+from watchdog.core.acting.policy import Policy
+from watchdog.core.acting.protected_names import PROVIDER_ROLES
+from watchdog.core.acting.protections import Protect
+from watchdog.core.acting.rules import Names, Rule
+from watchdog.core.acting.verdicts import Action
+from watchdog.core.chain.chain import Chain
+from watchdog.core.judging.budgets import DEFAULT_JOBS, MIN_INTERVAL, BudgetBook
+from watchdog.core.judging.cases import Network
+from watchdog.core.judging.evidence import Evidence, Kind
+from watchdog.core.judging.jobs import BudgetSpec, JobRule, parse_pattern
 from watchdog.settings import acting, schema
 from watchdog.settings.chain import chain_of
 from watchdog.settings.durations import format_duration
@@ -182,7 +182,7 @@ def _book(budgets: schema.Budgets) -> BudgetBook:
         clock_skew=budgets.clock_skew,
         default=budgets.default,
         roles={
-            name: Allowance(role.budget, role.grace, role.holding, role.measured, role.detached)
+            name: BudgetSpec(role.budget, role.grace, role.holding, role.measured, role.detached)
             for name, role in budgets.roles.items()
         },
         jobs=tuple(_rule(job) for job in budgets.jobs) or DEFAULT_JOBS,
@@ -198,7 +198,7 @@ def _rule(job: schema.Job) -> JobRule:
         copies=job.copies,
         retry_gap=job.retry_gap,
         budgets={
-            name: Allowance(each.budget, each.grace, clock=each.measured, detached=each.detached)
+            name: BudgetSpec(each.budget, each.grace, clock=each.measured, detached=each.detached)
             for name, each in budgets.items()
         },
     )
@@ -222,7 +222,7 @@ def _warnings(book: BudgetBook) -> list[str]:
     if book.empty:
         found.append("budgets: there is none, so nothing can be called an orphan; set budgets.default or budgets.roles")
     for source, crossing in book.crossings().items():
-        if crossing < SHORTEST_INTERVAL:
+        if crossing < MIN_INTERVAL:
             found.append(
                 f"budgets: {source} is {format_duration(crossing)} with its grace, shorter than the shortest look "
                 "(1 s); let the server end such work: ALTER ROLE … SET statement_timeout"

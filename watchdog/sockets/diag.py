@@ -13,7 +13,7 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from watchdog.core.activity import End
+from watchdog.core.observed.activity import ClientEndpoint
 
 NETLINK_SOCK_DIAG = 4
 SOCK_DIAG_BY_FAMILY = 20
@@ -45,12 +45,12 @@ class Connection:
     remote: bytes
 
     @property
-    def client(self) -> End:
+    def client(self) -> ClientEndpoint:
         """The client's end, its address in the form in which ends are compared."""
         if self.family == socket.AF_INET:
-            return End(socket.inet_ntop(socket.AF_INET, self.remote[:4]), self.client_port)
+            return ClientEndpoint(socket.inet_ntop(socket.AF_INET, self.remote[:4]), self.client_port)
         found = ipaddress.IPv6Address(self.remote)
-        return End(str(found.ipv4_mapped or found), self.client_port)
+        return ClientEndpoint(str(found.ipv4_mapped or found), self.client_port)
 
 
 def established(port: int) -> Iterator[Connection]:

@@ -4,8 +4,8 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from watchdog.core.activity import End
-from watchdog.core.sockets import Sight
+from watchdog.core.observed.activity import ClientEndpoint
+from watchdog.core.observed.sockets import SocketVisibility
 from watchdog.sockets.diag import Connection, established, is_established
 from watchdog.sockets.pace import Pace
 
@@ -14,7 +14,7 @@ from watchdog.sockets.pace import Pace
 class KernelSockets:
     """The sockets of our own network namespace. Blocks ten microseconds for each end, milliseconds for new ones."""
 
-    _seen: dict[tuple[int, End], Connection] = field(default_factory=dict)
+    _seen: dict[tuple[int, ClientEndpoint], Connection] = field(default_factory=dict)
     _pace: Pace = field(default_factory=Pace)
 
     @property
@@ -22,34 +22,38 @@ class KernelSockets:
         """Seconds between two sweeps of one cluster, so that those of all clusters together stay cheap."""
         return self._pace.pause
 
-    def closed(self, ends: Iterable[End], *, port: int, own: End | None) -> tuple[Sight, frozenset[End]]:
+    def closed(
+        self, ends: Iterable[ClientEndpoint], *, port: int, own: ClientEndpoint | None
+    ) -> tuple[SocketVisibility, frozenset[ClientEndpoint]]:
         """Which of the clients' ends are in no established connection to `port`, and whether that can be told here.
 
         `own` is our own session's end as the server sees it: where it is not among the sockets, the server's are not
         either.
         """
         if own is None:
-            return Sight.UNIX_SOCKET, frozenset()
+            return SocketVisibility.UNIX_SOCKET, frozenset()
         begun = time.monotonic()
         try:
             return self._closed(set(ends), port=port, own=own)
         except OSError:
-            return Sight.UNAVAILABLE, frozenset()
+            return SocketVisibility.UNAVAILABLE, frozenset()
         finally:
             now = time.monotonic()
             self._pace.note(now - begun, now=now)
 
-    def _closed(self, ends: set[End], *, port: int, own: End) -> tuple[Sight, frozenset[End]]:
+    def _closed(
+        self, ends: set[ClientEndpoint], *, port: int, own: ClientEndpoint
+    ) -> tuple[SocketVisibility, frozenset[ClientEndpoint]]:
         wanted = ends or {own}
         if self._all_stand(wanted, port):
-            return Sight.SEEN, frozenset()
+            return SocketVisibility.SEEN, frozenset()
         self._seen = {key: each for key, each in self._seen.items() if key[0] != port}
         self._seen |= {(port, each.client): each for each in established(port)}
         if (port, own) not in self._seen:
-            return Sight.ELSEWHERE, frozenset()
-        return Sight.SEEN, frozenset(end for end in wanted if (port, end) not in self._seen)
+            return SocketVisibility.ELSEWHERE, frozenset()
+        return SocketVisibility.SEEN, frozenset(end for end in wanted if (port, end) not in self._seen)
 
-    def _all_stand(self, ends: Iterable[End], port: int) -> bool:
+    def _all_stand(self, ends: Iterable[ClientEndpoint], port: int) -> bool:
         """True where every end is known from before and is established still: then no dump is needed."""
         known = [self._seen.get((port, end)) for end in ends]
         there = [each for each in known if each is not None]

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-SWEEP, LONGEST_PAUSE = 0.2, 5.0
+SWEEP, MAX_PAUSE = 0.2, 5.0
 """Seconds between two sweeps of one cluster: as a rule, and at most."""
 
 SHARE = 0.05
@@ -29,5 +29,5 @@ class Pace:
         self._spent += spent + WAKING
         lasted = now - self._since
         if lasted >= WINDOW:
-            self.pause = min(LONGEST_PAUSE, max(SWEEP, self.pause * self._spent / lasted / SHARE))
+            self.pause = min(MAX_PAUSE, max(SWEEP, self.pause * self._spent / lasted / SHARE))
             self._spent, self._since = 0.0, now

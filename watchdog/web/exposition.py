@@ -16,20 +16,20 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.process_collector import ProcessCollector
 
-from watchdog.core.budgets import BudgetBook
-from watchdog.core.look import Look, Unread
-from watchdog.core.rules import Rule
+from watchdog.core.acting.rules import Rule
+from watchdog.core.judging.budgets import BudgetBook
+from watchdog.core.present.look import Look, Unread
 from watchdog.web.blocks import Block, gzipped
+from watchdog.web.cluster_metrics import ClusterMetrics
 from watchdog.web.labels import Bounds
 from watchdog.web.series import Labels, Series
 from watchdog.web.table import BY_NAME, CLUSTER_METRICS, PROCESS_METRICS, Metric, Type
-from watchdog.web.tally import Tally
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 FRESH_FOR = 1.0
 """Seconds for which one joined text serves every scrape."""
 
-MOST_SHARED = 4096
+MAX_SHARED = 4096
 """Pieces that are looked for among those of other clusters."""
 
 _ANY = "\0"
@@ -45,7 +45,7 @@ class Exposition:
     rules: tuple[Rule, ...]
     bounds: Bounds
     process_values: Callable[[], Mapping[str, Mapping[Labels, float]]]
-    _tallies: dict[str, Tally] = field(default_factory=dict)
+    _clusters: dict[str, ClusterMetrics] = field(default_factory=dict)
     _pieces: dict[str, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))
     _blocks: dict[str, Block] = field(default_factory=dict)
     _joined: list[Block] = field(default_factory=list)
@@ -55,24 +55,26 @@ class Exposition:
 
     def publish(self, state: Look | Unread) -> None:
         """Take one cluster's newest state in and render what it has changed."""
-        tally = self._tallies.get(state.server)
-        if tally is None:
-            tally = self._tallies[state.server] = Tally(self.book, self.rules, self.bounds)
-        tally.add(state, now=time.monotonic(), unix_time=time.time())
-        self._render(state.server, tally.series)
+        metrics = self._clusters.get(state.server)
+        if metrics is None:
+            metrics = self._clusters[state.server] = ClusterMetrics(self.book, self.rules, self.bounds)
+        metrics.add(state, now=time.monotonic(), unix_time=time.time())
+        self._render(state.server, metrics.series)
 
-    def settle(self, book: BudgetBook, *, rules: tuple[Rule, ...], bounds: Bounds, servers: Iterable[str]) -> None:
+    def apply_config(
+        self, book: BudgetBook, *, rules: tuple[Rule, ...], bounds: Bounds, servers: Iterable[str]
+    ) -> None:
         """Take on a configuration: every cluster has its counters from the start, and keeps them on a reload."""
         self.book, self.rules, self.bounds = book, rules, bounds
-        before = self._tallies
-        self._tallies = {server: before.get(server) or Tally(book, rules, bounds) for server in servers}
-        own = [_escaped(server) for server in self._tallies]
+        before = self._clusters
+        self._clusters = {server: before.get(server) or ClusterMetrics(book, rules, bounds) for server in servers}
+        own = [_escaped(server) for server in self._clusters]
         for name, pieces in self._pieces.items():
             self._pieces[name] = {server: pieces[server] for server in own if server in pieces}
         self._blocks.clear()
-        for server, tally in self._tallies.items():
-            tally.settle(book, rules=rules, bounds=bounds)
-            self._render(server, tally.series)
+        for server, metrics in self._clusters.items():
+            metrics.apply_config(book, rules=rules, bounds=bounds)
+            self._render(server, metrics.series)
 
     async def text(self) -> bytes:
         """The whole exposition. Yields to the loop while it joins, and serves one result for a second."""
@@ -156,7 +158,7 @@ def _samples(families: Iterable[Family]) -> list[str]:
     return ["".join(f"{line}\n" for line in text.split("\n")[2:] if line) for text in texts]
 
 
-@lru_cache(maxsize=MOST_SHARED)
+@lru_cache(maxsize=MAX_SHARED)
 def _shared(piece: str) -> str:
     """The first of the pieces in recent use that was equal to this one; interned, it would stay for good on 3.12."""
     return piece

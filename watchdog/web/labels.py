@@ -7,7 +7,7 @@ let the number of series grow without end.
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from watchdog.core.activity import UNKNOWN
+from watchdog.core.observed.activity import UNKNOWN
 
 OTHER = "other"
 
@@ -30,7 +30,7 @@ class Bounds:
 
 
 @dataclass(slots=True)
-class Folder:
+class LabelLimiter:
     """Folds the values of one label of one cluster."""
 
     bound: Bound

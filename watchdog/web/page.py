@@ -4,12 +4,12 @@ from dataclasses import dataclass, field
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
-from watchdog.core.activity import Doing
-from watchdog.core.look import Look, Unread
-from watchdog.core.phrases import arming_words, gravest_first, nothing_found, sight_words, span, verdict_words
+from watchdog.core.observed.activity import ActivityKind
+from watchdog.core.present.look import Look, Unread
+from watchdog.core.present.phrases import arming_words, gravest_first, nothing_found, socket_words, span, verdict_words
 from watchdog.web.own import own_version
 
-MOST_FINDINGS = 200
+MAX_FINDINGS = 200
 
 
 @dataclass(slots=True)
@@ -35,7 +35,7 @@ class Page:
         return template.render(
             version=own_version(),
             judges=judges,
-            most=MOST_FINDINGS,
+            most=MAX_FINDINGS,
             clusters=[_cluster(*each, judges=judges) for each in states],
         )
 
@@ -56,13 +56,13 @@ def _cluster(server: str, state: Look | Unread | None, *, judges: bool) -> dict[
         "standby": state.snapshot.in_recovery,
         "interval": state.interval,
         "at": state.snapshot.at,
-        "running": sum(case.doing is Doing.RUNNING for case in cases),
-        "holding": sum(case.doing is Doing.HOLDING for case in cases),
+        "running": sum(case.activity is ActivityKind.RUNNING for case in cases),
+        "holding": sum(case.activity is ActivityKind.HOLDING for case in cases),
         "unjudged": {reason: count for reason, count in state.judgement.unjudged.items() if count},
-        "verdicts": gravest_first(state)[:MOST_FINDINGS],
-        "more": max(0, len(state.decisions.verdicts) - MOST_FINDINGS),
+        "verdicts": gravest_first(state)[:MAX_FINDINGS],
+        "more": max(0, len(state.decisions.verdicts) - MAX_FINDINGS),
         "words": verdict_words,
-        "sight": sight_words(state),
+        "sockets": socket_words(state),
         "armed": not state.disarmed,
         "arming": arming_words(state),
         "silence": nothing_found(state, judges=judges),

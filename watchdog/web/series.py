@@ -119,7 +119,7 @@ class Series:
         """Raise a gauge to `value` if it is lower."""
         self.gauges[name][labels] = max(self.gauges[name].get(labels, 0.0), value)
 
-    def forget(self, *, now: float) -> None:
+    def drop_unused(self, *, now: float) -> None:
         """End the series that nothing of the last hour has used."""
         for name, series in self._used.items():
             for labels in [labels for labels, used in series.items() if now - used >= KEPT_FOR]:

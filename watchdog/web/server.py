@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
-from watchdog.core.look import Look, Unread
-from watchdog.core.records import cluster_record
+from watchdog.core.present.look import Look, Unread
+from watchdog.core.present.records import cluster_record
 from watchdog.errors import UsageError
 from watchdog.web.exposition import CONTENT_TYPE, Exposition
 from watchdog.web.page import Page

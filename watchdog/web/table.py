@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from watchdog.core.acts import FAILURES
-from watchdog.core.judge import BLIND_REASONS
-from watchdog.core.standing import Obstacle
-from watchdog.core.verdicts import Withheld
+from watchdog.core.acting.acts import FAILURES
+from watchdog.core.acting.status import DisarmReason
+from watchdog.core.acting.verdicts import Withheld
+from watchdog.core.judging.judge import BLIND_REASONS
 
 PREFIX = "pgwatchdog_"
 
@@ -208,7 +208,7 @@ CLUSTER_METRICS = (
     Metric(
         "disarmed",
         Type.GAUGE,
-        f"1 for each reason why the cluster is not acted on: {', '.join(Obstacle)}.",
+        f"1 for each reason why the cluster is not acted on: {', '.join(DisarmReason)}.",
         ("server", "reason"),
     ),
     Metric("leader", Type.GAUGE, "1 if this pgwatchdog holds the cluster's lease: only the holder acts.", _SERVER),

@@ -13,7 +13,7 @@ from support.callers import killable
 from support.servers import Connect, TestServer, start, until
 from support.watching import case_of, found, look_until, orphaned, watcher
 
-from watchdog.core.copies import CopyKey
+from watchdog.core.judging.copies import CopyKey
 
 
 async def asyncpg_connection(

@@ -12,7 +12,7 @@ from support.builders import rule
 from support.servers import Connect, TestServer, start
 from support.watching import case_of, found, look_until, orphaned, watcher
 
-from watchdog.core.activity import Clock, Doing
+from watchdog.core.observed.activity import ActivityKind, Clock
 
 
 class FetchLoop:
@@ -57,9 +57,9 @@ async def test_c06_a_keyed_fetch_loop_is_over_budget_by_its_transaction_and_does
                 case = case_of(look, loop.pid)
                 assert case is not None
                 assert case.clock is Clock.RUN
-                states.add(case.doing)
+                states.add(case.activity)
                 await asyncio.sleep(0.02)
-            assert states == {Doing.RUNNING, Doing.HOLDING}, "the loop was seen in both of its states"
+            assert states == {ActivityKind.RUNNING, ActivityKind.HOLDING}, "the loop was seen in both of its states"
             [verdict] = look.decisions.verdicts
             assert verdict.withheld in {"client_talking", "waits_for_client"}
 
@@ -193,7 +193,7 @@ async def test_c11_a_transaction_left_open_is_holding_by_its_age_and_not_an_exec
         look = await look_until(cycle, lambda look: found(look, pid) == ["holding"])
         case = case_of(look, pid)
         assert case is not None
-        assert case.doing is Doing.HOLDING
+        assert case.activity is ActivityKind.HOLDING
         assert look.judgement.copies == {}
         assert [str(verdict.hand) for verdict in look.decisions.verdicts] == ["none"]
 

@@ -7,7 +7,7 @@ from support.builders import rule
 from support.servers import Connect, TestServer, start
 from support.watching import case_of, found, look_until, orphaned, watcher
 
-from watchdog.core.copies import CopyKey
+from watchdog.core.judging.copies import CopyKey
 
 JOBS = rule(copies=1, retry_gap=0.1)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from support.servers import Connect, TestServer, start, until
 from support.watching import case_of, found, look_until, orphaned, watcher
 
-from watchdog.core.activity import Doing
+from watchdog.core.observed.activity import ActivityKind
 
 
 async def test_c30_the_next_statement_of_the_same_session_is_another_run(server: TestServer, connect: Connect) -> None:
@@ -39,7 +39,7 @@ async def test_c31_a_server_stuck_sending_to_a_client_that_does_not_read_is_an_o
         look = await look_until(cycle, lambda look: orphaned(look, pid))
     case = case_of(look, pid)
     assert case is not None
-    assert (case.doing, case.backend.wait_event) == (Doing.RUNNING, "ClientWrite")
+    assert (case.activity, case.backend.wait_event) == (ActivityKind.RUNNING, "ClientWrite")
 
 
 async def test_c31_a_copy_whose_client_has_fallen_silent_holds_and_is_no_orphan(

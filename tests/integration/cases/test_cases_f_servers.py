@@ -16,7 +16,7 @@ from support.proxy import proxy_to
 from support.servers import Connect, TestServer, make_server, make_standby, start, until
 from support.watching import Recorder, daemon_on, found, look_until, orphaned, row_of, source_on, watcher
 
-from watchdog.core.look import Reason
+from watchdog.core.observed.reasons import Reason
 from watchdog.demo.guardian import Guardian
 from watchdog.errors import ReadError
 from watchdog.postgres.password import Password

@@ -25,7 +25,7 @@ SELECT CASE
     ELSE 'gone'
 END
 FROM (
-    SELECT %(by_hand)s OR EXISTS (
+    SELECT %(manual)s OR EXISTS (
         SELECT FROM pg_catalog.pg_locks AS k
         WHERE k.locktype = 'advisory' AND k.granted AND k.pid = pg_catalog.pg_backend_pid()
           AND k.classid = %(space)s::pg_catalog.int8::pg_catalog.oid

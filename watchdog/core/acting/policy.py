@@ -1,0 +1,257 @@
+"""Policy: what is made of a finding, an action or the first reason why it is withheld.
+
+`decide` picks the hand by a word and the cycle looks the hand up: dry run is not a branch in the path. Everything that
+one look leaves to the next is in `PolicyMemory`, which is handed in and handed back.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+from watchdog.core.acting.acts import OpenAct
+from watchdog.core.acting.limits import Bucket, Limits
+from watchdog.core.acting.memory import PolicyMemory
+from watchdog.core.acting.protections import Protect, ProtectionContext, protection, row_protection
+from watchdog.core.acting.rules import OVER_BUDGET_RULE, Rule, speaks
+from watchdog.core.acting.status import ActingStatus
+from watchdog.core.acting.verdicts import Action, Decisions, Hand, Verdict, Withheld
+from watchdog.core.judging.cases import Case
+from watchdog.core.judging.copies import copy_key
+from watchdog.core.judging.evidence import Evidence, Finding, Kind
+from watchdog.core.judging.judge import Judgement
+from watchdog.core.observed.activity import ActivityKind, Run
+
+WARM_UP_INTERVALS = 2
+"""How long a new actor only watches."""
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What the configuration says about acting."""
+
+    rules: tuple[Rule, ...] = (OVER_BUDGET_RULE,)
+    limits: Limits = field(default_factory=Limits)
+    protect: Protect = field(default_factory=Protect)
+
+
+def decide(
+    judgement: Judgement,
+    *,
+    at: datetime,
+    policy: Policy,
+    status: ActingStatus,
+    context: ProtectionContext,
+    memory: PolicyMemory,
+    interval: timedelta,
+) -> tuple[Decisions, PolicyMemory]:
+    """One verdict per finding: the first rule that speaks about it, unless something withholds it."""
+    memory = _begun(memory, policy=policy, status=status, at=at)
+    found = {(each.run, each.kind): memory.found.get((each.run, each.kind), at) for each in judgement.findings}
+    memory = replace(memory, found=found)
+    turn = _Turn(judgement, at, policy, status, context, memory, interval)
+    verdicts = tuple(turn.verdict(each) for each in judgement.findings)
+    said = {_word(each): each for each in verdicts if each.rule is not None}
+    decisions = Decisions(
+        verdicts,
+        news=tuple(verdict for word, verdict in said.items() if word not in memory.said),
+        due=tuple(turn.due),
+        waits=tuple(sorted(turn.waits)),
+        warming_up=turn.warm_up > timedelta(0),
+        stopped=turn.stopped,
+    )
+    return decisions, replace(memory, said=memory.said | said.keys(), buckets=turn.buckets)
+
+
+def wanted_commands(judgement: Judgement, *, policy: Policy, context: ProtectionContext) -> list[Finding]:
+    """The findings that only the first word of their command could still protect."""
+    return [
+        finding
+        for finding in judgement.findings
+        if policy.protect.maintenance
+        and (rule := _rule_for(finding, policy.rules)[0]) is not None
+        and rule.action is Action.CANCEL
+        and row_protection(finding, rule=rule, context=context) is None
+    ]
+
+
+def _begun(memory: PolicyMemory, *, policy: Policy, status: ActingStatus, at: datetime) -> PolicyMemory:
+    """A new actor begins with empty buckets; one that goes on has gained a little."""
+    per_minute = policy.limits.per_minute
+    if memory.actor == status.actor and memory.since is not None:
+        filled = {name: each.filled(at, per_minute=per_minute) for name, each in memory.buckets.items()}
+        return replace(memory, buckets={rule.name: filled.get(rule.name, Bucket(0.0, at)) for rule in policy.rules})
+    return replace(
+        memory,
+        actor=status.actor,
+        since=at,
+        buckets={rule.name: Bucket(0.0, at) for rule in policy.rules},
+    )
+
+
+def _rule_for(finding: Finding, rules: Iterable[Rule]) -> tuple[Rule | None, tuple[str, ...]]:
+    speaking = [rule for rule in rules if speaks(rule, finding)]
+    return (speaking[0], tuple(rule.name for rule in speaking[1:])) if speaking else (None, ())
+
+
+def _awaits_effect(each: OpenAct) -> bool:
+    return each.hand is Hand.SIGNAL and not each.again and each.final is None
+
+
+def _word(verdict: Verdict) -> tuple[Run, str, str]:
+    return verdict.finding.run, verdict.rule or "", verdict.withheld or ""
+
+
+@dataclass(slots=True)
+class _Turn:
+    """One pass over the findings: what has been spent so far counts for those that follow."""
+
+    judgement: Judgement
+    at: datetime
+    policy: Policy
+    status: ActingStatus
+    context: ProtectionContext
+    memory: PolicyMemory
+    interval: timedelta
+    buckets: dict[str, Bucket] = field(init=False)
+    due: list[Verdict] = field(default_factory=list)
+    waits: list[timedelta] = field(default_factory=list)
+    taken: set[Run] = field(default_factory=set)
+    room: int = field(init=False)
+    groups: dict[Run, Sequence[Case]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Begin with what is left."""
+        self.buckets = dict(self.memory.buckets)
+        running = sum(case.activity is ActivityKind.RUNNING for case in self.judgement.cases)
+        under_way = sum(_awaits_effect(each) for each in self.memory.acts.values())
+        self.room = self.policy.limits.at_once(running) - under_way
+        self.groups = {case.run: group for group in self.judgement.copies.values() for case in group}
+
+    @property
+    def warm_up(self) -> timedelta:
+        """How much longer a new actor only watches."""
+        if self.status.at_once or self.memory.since is None:
+            return timedelta(0)
+        return self.memory.since + WARM_UP_INTERVALS * self.interval - self.at
+
+    @property
+    def stopped(self) -> bool:
+        """True while the breaker is open."""
+        return self._until_breaker_closes() > timedelta(0)
+
+    def verdict(self, finding: Finding) -> Verdict:
+        rule, passed_over = _rule_for(finding, self.policy.rules)
+        if rule is None:
+            return Verdict(finding, Hand.NONE, Action.OBSERVE)
+        if rule.action is Action.OBSERVE:
+            return Verdict(finding, Hand.NONE, Action.OBSERVE, rule.name, passed_over=passed_over)
+        hand = Hand.REHEARSE if self.status.rehearses else Hand.SIGNAL
+        verdict = Verdict(finding, hand, rule.action, rule.name, passed_over=passed_over)
+        withheld = self._first_no(finding, rule)
+        if withheld is not None:
+            return replace(verdict, hand=Hand.NONE, withheld=withheld)
+        if self._is_under_way(finding.run):
+            return replace(verdict, carried_out=True)
+        withheld = self._limited(rule)
+        if withheld is not None:
+            return replace(verdict, hand=Hand.NONE, withheld=withheld)
+        self._spend(finding, rule)
+        self.due.append(verdict)
+        return verdict
+
+    def _first_no(self, finding: Finding, rule: Rule) -> Withheld | None:
+        """The first reason that lies in the finding, its history, or in us."""
+        return (
+            protection(finding, rule=rule, context=self.context)
+            or self._copies(finding)
+            or self._patience(finding, rule)
+            or self._history(finding)
+            or (None if self._is_under_way(finding.run) else self._in_us(finding))
+        )
+
+    def _in_us(self, finding: Finding) -> Withheld | None:
+        """What we may not do, whatever the finding is."""
+        if self.status.withheld is not None or self.status.rehearses:
+            return self.status.withheld
+        may = self.context.census.may_cancel_of(finding.backend.role)
+        return None if may else Withheld.NOT_PERMITTED
+
+    def _copies(self, finding: Finding) -> Withheld | None:
+        """The last copy within its budget is never taken for being a duplicate."""
+        if finding.kind is not Kind.DUPLICATE:
+            return None
+        group = self.groups.get(finding.run, ())
+        within = {case.run for case in group if case.budget is None or case.age < case.budget.crossing}
+        left = within - self.taken - set(self.memory.acts)
+        return Withheld.LAST_COPY if finding.run in within and not left - {finding.run} else None
+
+    def _patience(self, finding: Finding, rule: Rule) -> Withheld | None:
+        budget = finding.budget
+        if finding.kind is Kind.ORPHAN and Evidence.OVER_BUDGET in finding.evidence and budget is not None:
+            waited = finding.running - budget.crossing
+        else:
+            waited = self.at - self.memory.found[finding.run, finding.kind]
+        if waited >= rule.after:
+            return None
+        self.waits.append(rule.after - waited)
+        return Withheld.PATIENCE
+
+    def _history(self, finding: Finding) -> Withheld | None:
+        before = self.memory.acts.get(finding.run)
+        if before is not None and before.final is not None:
+            return before.final
+        transaction = finding.backend.transaction
+        if transaction is not None:
+            key = (finding.backend.pid, finding.backend.started, transaction.at)
+            if key in self.memory.shut:
+                return Withheld.TRANSACTION_TRIED
+        return Withheld.RESTING if self._is_resting(finding) else None
+
+    def _is_resting(self, finding: Finding) -> bool:
+        key = copy_key(finding)
+        until = None if key is None else self.memory.resting.get(key)
+        return until is not None and until > self.at
+
+    def _is_under_way(self, run: Run) -> bool:
+        """True where an act on it awaits its effect; a rehearsal is none once we are armed."""
+        before = self.memory.acts.get(run)
+        if before is None or (before.hand is Hand.REHEARSE and not self.status.rehearses):
+            return run in self.taken
+        return run in self.taken or (not before.again and before.final is None)
+
+    def _limited(self, rule: Rule) -> Withheld | None:
+        """The first limit that is reached; a single look knows none."""
+        if self.status.at_once:
+            return None
+        limits = self.policy.limits
+        waits = (
+            (Withheld.WARMING_UP, self.warm_up),
+            (Withheld.BREAKER, self._until_breaker_closes()),
+            (Withheld.SHARE, self.interval if self._share_is_taken() else timedelta(0)),
+            (Withheld.PAUSE, self._until_pause_ends()),
+            (Withheld.LIMIT, self.buckets[rule.name].until_token(per_minute=limits.per_minute)),
+        )
+        for reason, wait in waits:
+            if wait > timedelta(0):
+                self.waits.append(wait)
+                return reason
+        return None
+
+    def _until_breaker_closes(self) -> timedelta:
+        stopped_at = self.memory.stopped_at
+        return timedelta(0) if stopped_at is None else stopped_at + self.policy.limits.stop_for - self.at
+
+    def _share_is_taken(self) -> bool:
+        return len(self.due) >= self.room
+
+    def _until_pause_ends(self) -> timedelta:
+        pause = self.policy.limits.pause
+        if self.due:
+            return pause
+        last = self.memory.last_act
+        return timedelta(0) if last is None else last + pause - self.at
+
+    def _spend(self, finding: Finding, rule: Rule) -> None:
+        bucket = self.buckets[rule.name]
+        self.buckets[rule.name] = Bucket(bucket.tokens - 1.0, bucket.at)
+        self.taken.add(finding.run)

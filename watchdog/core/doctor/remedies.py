@@ -1,0 +1,28 @@
+"""The remedies of an audit as one block of SQL: to be reviewed, and then piped to psql by somebody who may."""
+
+from collections.abc import Iterable
+
+from watchdog.core.doctor.checks import Check
+
+RELOAD = "SELECT pg_reload_conf();"
+
+
+def block(checks: Iterable[Check], *, server: str) -> str:
+    """Each line of SQL once, with the check that asks for it and its reason; existing sessions keep what they have."""
+    lines = [f"-- {_one_line(server)}. Review it, then pipe it to psql. Open sessions keep what they began with."]
+    statements: list[str] = []
+    for check in checks:
+        new = [each for each in check.sql if each not in statements]
+        if new:
+            lines += ["", f"-- {check.name}, {_one_line(check.scope)}: {_one_line(check.saw)}", *new]
+            statements += new
+    if not statements:
+        return f"{lines[0]}\n-- Nothing to close.\n"
+    if any(each.startswith("ALTER SYSTEM") for each in statements):
+        lines += ["", RELOAD]
+    return "\n".join(lines) + "\n"
+
+
+def _one_line(text: str) -> str:
+    """Names come from the server: none of them may end a comment and begin a statement."""
+    return " ".join(text.split())

@@ -1,0 +1,179 @@
+"""A row made ready for judging: which key it carries, which budget applies, which run it is, how old.
+
+Owns the choice of the clock for a row. Compares nothing with a budget yet.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from ipaddress import IPv4Network, IPv6Network, ip_address
+
+from watchdog.core.judging.budgets import Budget, BudgetBook
+from watchdog.core.judging.jobs import JobClaim, JobKey, NoKey, read_name
+from watchdog.core.observed.activity import ActivityKind, Backend, ClientEndpoint, Clock, Moment, Run, Snapshot
+from watchdog.core.observed.sockets import StatementRun, statement_run
+
+A_MOMENT = timedelta(milliseconds=100)
+"""Between two stamps of one piece of work."""
+
+
+@dataclass(frozen=True, slots=True)
+class Naming:
+    """The name of one open transaction, and since when it has it if it had another one before."""
+
+    backend_start: datetime
+    transaction: datetime
+    name: str
+    since: Moment | None
+
+
+Network = IPv4Network | IPv6Network
+
+Namings = Mapping[int, Naming]
+"""By pid, for the transactions of the last look."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One running or holding backend with all that is needed to judge it.
+
+    `talking`: a statement arrived within the last interval although the run is older than that, which
+    proves that its client is still there.
+    """
+
+    backend: Backend
+    activity: ActivityKind
+    claim: JobClaim | None
+    unusable_key: bool
+    budget: Budget | None
+    clock: Clock
+    run: Run
+    age: timedelta
+    talking: bool
+    client_gone: bool = False
+    deadline_passed: bool = False
+    until_deadline: timedelta | None = None
+
+    @property
+    def key(self) -> JobKey | None:
+        """The usable job key, if the row carries one."""
+        return None if self.claim is None else self.claim.key
+
+    @property
+    def job(self) -> str:
+        """The job without its window, '' for rows without a usable key: the label `job_key`."""
+        return "" if self.claim is None else self.claim.key.job
+
+    @property
+    def used(self) -> float | None:
+        """The share of the budget that is used, grace not counted."""
+        return None if self.budget is None else self.age / self.budget.limit
+
+
+def namings_of(snapshot: Snapshot, *, before: Namings) -> dict[int, Naming]:
+    """The names of this snapshot's transactions: work under a new name begins with its own first statement."""
+    namings = {}
+    for backend in snapshot.backends:
+        if backend.transaction is not None:
+            since = _renamed(backend, before=before.get(backend.pid), at=snapshot.at)
+            naming = Naming(backend.started, backend.transaction.at, backend.application_name, since)
+            namings[backend.pid] = naming
+    return namings
+
+
+def cases_of(
+    snapshot: Snapshot,
+    *,
+    book: BudgetBook,
+    pooled: frozenset[str],
+    interval: timedelta,
+    namings: Namings,
+    networks: tuple[Network, ...] = (),
+    gone: frozenset[StatementRun] = frozenset(),
+) -> tuple[list[Case], int]:
+    """The cases of a snapshot, oldest first, and how many running rows show no start and cannot be judged.
+
+    Names from `pooled` roles, and of clients in `networks`, are not read: a transaction pooler hands a stale name to
+    its next client.
+    """
+    cases = []
+    unreadable = 0
+    for backend in snapshot.backends:
+        if backend.activity is ActivityKind.IDLE:
+            continue
+        naming = namings.get(backend.pid)
+        since = naming.since if naming is not None else None
+        nameless = backend.role in pooled or _is_in(backend.client, networks)
+        case = _case(backend, book=book, nameless=nameless, interval=interval, since=since)
+        if case is None:
+            unreadable += 1
+        else:
+            left = statement_run(backend) in gone and not book.is_detached(backend.role, claim=case.claim)
+            until = _until_deadline(case, at=snapshot.at, skew=book.clock_skew)
+            if left or until is not None:  # few: copying each case would take as long as making it
+                passed = until is not None and until <= timedelta(0)
+                case = replace(case, client_gone=left, deadline_passed=passed, until_deadline=until)
+            cases.append(case)
+    return sorted(cases, key=lambda case: (case.run.start, case.run.pid)), unreadable
+
+
+def _is_in(client: ClientEndpoint | None, networks: tuple[Network, ...]) -> bool:
+    if client is None or not networks:
+        return False
+    address = ip_address(client.address)
+    return any(address in network for network in networks)
+
+
+def _until_deadline(case: Case, *, at: datetime, skew: timedelta) -> timedelta | None:
+    """How long until the caller's own deadline is surely over, its clock being off by `skew` at most."""
+    deadline = None if case.claim is None else case.claim.deadline
+    return None if deadline is None else deadline + skew - at
+
+
+def running(cases: Iterable[Case]) -> list[Case]:
+    """Only the cases whose backend executes something now."""
+    return [case for case in cases if case.activity is ActivityKind.RUNNING]
+
+
+def _renamed(backend: Backend, *, before: Naming | None, at: datetime) -> Moment | None:
+    transaction = backend.transaction
+    if before is None or transaction is None:
+        return None
+    if (before.backend_start, before.transaction) != (backend.started, transaction.at):
+        return None
+    if before.name != backend.application_name:
+        return backend.query
+    return None if before.since is None else Moment(before.since.at, max(timedelta(0), at - before.since.at))
+
+
+def _case(
+    backend: Backend, *, book: BudgetBook, nameless: bool, interval: timedelta, since: Moment | None
+) -> Case | None:
+    read = NoKey.NOT_A_KEY if nameless else read_name(backend.application_name, rules=book.jobs)
+    claim = read if isinstance(read, JobClaim) else None
+    budget = book.budget(backend.role, claim=claim)
+    clock = budget.clock if budget is not None else (Clock.RUN if claim is not None else Clock.STATEMENT)
+    start = backend.start(clock)
+    if start is None:
+        return None
+    if since is not None and since.at > start.at:
+        start = since  # what the session did in this transaction under its old name is not this run's
+    return Case(
+        backend=backend,
+        activity=backend.activity,
+        claim=claim,
+        unusable_key=read is NoKey.UNUSABLE,
+        budget=budget,
+        clock=clock,
+        run=Run(backend.pid, backend.started, start.at),
+        age=start.age,
+        talking=_talking(backend, clock=clock, start=start, interval=interval),
+    )
+
+
+def _talking(backend: Backend, *, clock: Clock, start: Moment, interval: timedelta) -> bool:
+    statement = backend.start(Clock.STATEMENT)
+    if clock is not Clock.RUN or statement is None:
+        return False
+    # A BEGIN and its statement, and Parse and Bind, are stamped a moment apart: only a clearly later command is talk.
+    return statement.age <= interval and start.age - statement.age > A_MOMENT

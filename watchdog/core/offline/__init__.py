@@ -1,1 +1,0 @@
-"""What is computed beside the daemon: the doctor's audit and the chain of callers. Nothing on the spine imports it."""

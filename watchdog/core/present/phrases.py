@@ -1,0 +1,93 @@
+"""The few phrases that every rendering for people shares: spans of time, verdicts."""
+
+from datetime import timedelta
+
+from watchdog.core.acting.status import EXPLAINED
+from watchdog.core.acting.verdicts import Action, Hand, Verdict
+from watchdog.core.judging.evidence import Kind
+from watchdog.core.observed.sockets import SocketVisibility
+from watchdog.core.present.look import Look
+
+_TENTHS_BELOW = 10
+_UNITS = (("d", 86_400, 3_600, "h"), ("h", 3_600, 60, "m"), ("m", 60, 1, "s"))
+
+
+def span(value: timedelta | None) -> str:
+    """A span for people, two units at most: `32m 10s`; `-` for what is not known."""
+    if value is None:
+        return "-"
+    seconds = value.total_seconds()
+    if seconds < _TENTHS_BELOW:
+        return f"{seconds:.1f}".removesuffix(".0") + "s"
+    whole = int(seconds)
+    for name, size, rest, inner in _UNITS:
+        if whole >= size:
+            remainder = whole % size // rest
+            return f"{whole // size}{name} {remainder:02d}{inner}" if remainder else f"{whole // size}{name}"
+    return f"{whole}s"
+
+
+def nothing_found(look: Look, *, judges: bool) -> str | None:
+    """The sentence for a cluster without findings, or None where silence would not mean anything.
+
+    `judges` is False where no budget is configured.
+    """
+    if not judges or not look.complete or look.judgement.findings:
+        return None
+    aside = sum(count for reason, count in look.judgement.unjudged.items() if reason != "unusable_key")
+    return "Nothing found among those that were judged." if aside else "Nothing found."
+
+
+def gravest_first(look: Look) -> list[Verdict]:
+    """The verdicts of a look in the order in which people should read them: by kind, then the longest first."""
+    kinds = list(Kind)
+    return sorted(look.decisions.verdicts, key=lambda each: (kinds.index(each.finding.kind), -each.finding.running))
+
+
+def verdict_words(verdict: Verdict) -> str:
+    """What policy makes of a finding, in words."""
+    if verdict.rule is None:
+        return "shown only"
+    if verdict.withheld is not None:
+        return f"left alone: {verdict.withheld.replace('_', ' ')}"
+    if verdict.action is Action.OBSERVE:
+        return f"shown only, by rule {verdict.rule}"
+    if verdict.hand is Hand.REHEARSE:
+        return f"would {verdict.action} (dry run)"
+    return "cancel sent, its effect is awaited" if verdict.carried_out else "to be cancelled"
+
+
+def lease_holder(look: Look) -> str | None:
+    """Who holds the lease, where that is known and it is not us."""
+    lease = look.lease
+    if lease.leads or not lease.held_by_other:
+        return None
+    if lease.holder_pid is None:
+        return "a prepared transaction"
+    return f"{look.census.role(lease.holder_role)}, pid {lease.holder_pid}"
+
+
+_UNSEEN = {
+    SocketVisibility.UNIX_SOCKET: "we are connected by a Unix socket, and those do not tell their clients apart",
+    SocketVisibility.ELSEWHERE: "the server is in another network namespace or on another host",
+    SocketVisibility.UNAVAILABLE: "the kernel does not tell",
+}
+
+
+def socket_words(look: Look) -> str | None:
+    """Why a client that is gone is not known at once, or None where it is or nobody asked."""
+    reason = _UNSEEN.get(look.socket_visibility)
+    return None if reason is None else f"Sockets are not visible: {reason}. A client's death shows by its budget only."
+
+
+def arming_words(look: Look) -> list[str]:
+    """Whether the cluster is armed, in one sentence, and every reason why not."""
+    holder = lease_holder(look)
+    if not look.disarmed and not look.status.at_once:
+        return ["Armed: what policy decides is done."]
+    if not look.disarmed:
+        leads = f"the lease is held by {holder}" if holder else "nobody holds the lease, so no pgwatchdog acts now"
+        return ["Armed by this configuration.", leads]
+    kind = "Dry run: nothing is signalled" if look.status.rehearses else "Not armed: nothing is signalled"
+    reasons = [EXPLAINED[each] for each in look.disarmed]
+    return [f"{kind}.", *reasons, *([f"the lease is held by {holder}"] if holder else [])]

@@ -1,0 +1,129 @@
+"""Findings and looks as plain values for JSON: the one shape that reports and the web API share.
+
+Seconds are floats, instants UTC in ISO 8601, and what is unknown is None.
+"""
+
+from datetime import UTC, datetime, timedelta
+
+from watchdog.core.acting.acts import ActResult
+from watchdog.core.acting.verdicts import Verdict
+from watchdog.core.judging.jobs import split_client
+from watchdog.core.observed.activity import Backend
+from watchdog.core.present.look import Look, Unread
+
+Record = dict[str, object]
+
+
+def cluster_record(state: Look | Unread | None, *, server: str, judges: bool) -> Record:
+    """One cluster: whether it was read, completely or not, judged or not, and its findings.
+
+    `None`: not looked at yet. `judges` is False where no budget is configured: then no findings mean nothing.
+    """
+    if isinstance(state, Look):
+        return {
+            "server": server,
+            "read": True,
+            "reason": None,
+            "detail": None,
+            "complete": state.complete,
+            "judged": judges,
+            "at": _instant(state.snapshot.at),
+            "version": state.census.version,
+            "unjudged": dict(state.judgement.unjudged),
+            "armed": not state.disarmed,
+            "disarmed": [str(each) for each in state.disarmed],
+            "findings": [finding_record(verdict, server=server) for verdict in state.decisions.verdicts],
+        }
+    return {
+        "server": server,
+        "read": False,
+        "reason": "not_yet" if state is None else str(state.reason),
+        "detail": None if state is None else state.detail,
+        "complete": False,
+        "judged": False,
+        "at": None,
+        "version": None,
+        "unjudged": None,
+        "armed": False,
+        "disarmed": [],
+        "findings": [],
+    }
+
+
+def finding_record(verdict: Verdict, *, server: str) -> Record:
+    """One finding with its verdict, flat, under the names of the glossary."""
+    finding = verdict.finding
+    backend, budget = finding.backend, finding.budget
+    return {
+        "server": server,
+        "pid": backend.pid,
+        "backend_start": _instant(backend.started),
+        "role": backend.role,
+        "database": backend.database,
+        "job": finding.key.job if finding.key else None,
+        "window": finding.key.window if finding.key else None,
+        "state": backend.state,
+        "wait_event_type": backend.wait_event_type,
+        "wait_event": backend.wait_event,
+        "query_id": backend.query_id,
+        "client": _client(backend),
+        "kind": str(finding.kind),
+        "evidence": [str(evidence) for evidence in finding.evidence],
+        "clock": str(finding.clock),
+        "start": _instant(finding.run.start),
+        "running_seconds": _seconds(finding.running),
+        "budget_seconds": _seconds(budget.limit) if budget else None,
+        "budget": budget.source if budget else None,
+        "overrun_seconds": _seconds(finding.overrun),
+        "blocks": finding.blocks,
+        "alike": finding.alike,
+        "verdict": verdict_record(verdict),
+    }
+
+
+def verdict_record(verdict: Verdict) -> Record:
+    """What policy made of a finding: by whom it is carried out, and if by nobody, why."""
+    return {
+        "hand": str(verdict.hand),
+        "action": str(verdict.action),
+        "rule": verdict.rule,
+        "withheld": verdict.withheld,
+        "carried_out": verdict.carried_out,
+        "passed_over": list(verdict.passed_over),
+    }
+
+
+def act_record(done: ActResult) -> Record:
+    """One act: what was done to whom, on what grounds, and what the server answered. What came of it is told later."""
+    act = done.act
+    record = finding_record(act.verdict, server=act.server)
+    del record["verdict"]
+    return {
+        "act": act.id,
+        "at": _instant(act.at),
+        "hand": str(act.verdict.hand),
+        "rule": act.verdict.rule,
+        "attempt": act.attempt,
+        "result": str(done.result),
+        "withheld": done.withheld,
+        "detail": done.detail or None,
+        "lag_seconds": _seconds(done.lag),
+        **record,
+    }
+
+
+def _client(backend: Backend) -> str | None:
+    """The client's address and port; behind a pooler that tells, the true client's. None for a Unix socket."""
+    true = split_client(backend.application_name)[1]
+    if true is not None or backend.client is None:
+        return true
+    address = f"[{backend.client.address}]" if ":" in backend.client.address else backend.client.address
+    return f"{address}:{backend.client.port}"
+
+
+def _seconds(span: timedelta | None) -> float | None:
+    return None if span is None else round(span.total_seconds(), 3)
+
+
+def _instant(at: datetime) -> str:
+    return at.astimezone(UTC).isoformat()

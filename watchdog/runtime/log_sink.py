@@ -1,0 +1,122 @@
+"""The log: a line when a cluster is read again or no longer, and one for each new verdict. Not one a tick.
+
+Acts, what came of them, and whether a cluster is armed are told as well; each act is one line of JSON besides.
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from watchdog.core.acting.status import DisarmReason
+from watchdog.core.acting.verdicts import Verdict
+from watchdog.core.present.look import Look, Unread
+from watchdog.core.present.phrases import lease_holder, socket_words
+from watchdog.core.present.records import act_record, finding_record, verdict_record
+from watchdog.logs import Event, get_logger
+
+
+@dataclass(slots=True)
+class LogSink:
+    """A sink that writes what has changed since it was last told."""
+
+    say: Callable[[str], None] = lambda _: None
+    said: dict[tuple[Event, str], object] = field(default_factory=dict)
+    """What was last told of each cluster, by what it is about."""
+
+    def publish(self, state: Look | Unread) -> None:
+        """Log what is new about one cluster."""
+        match state:
+            case Unread():
+                if self._changed(Event.CLUSTER_READ, state.server, state.reason):
+                    get_logger().warning(
+                        Event.CLUSTER_UNREAD, server=state.server, reason=str(state.reason), detail=state.detail
+                    )
+            case Look():
+                self._read(state)
+                self._arming(state)
+                self._sockets(state)
+                self._acts(state)
+                for verdict in state.decisions.news:
+                    _say(verdict, server=state.server)
+
+    def _read(self, look: Look) -> None:
+        if not self._changed(Event.CLUSTER_READ, look.server, look.complete):
+            return
+        census = look.census
+        get_logger().info(
+            Event.CLUSTER_READ,
+            server=look.server,
+            version=census.version,
+            in_recovery=look.snapshot.in_recovery,
+            interval=look.interval.total_seconds(),
+        )
+        if census.behind_pooler:
+            get_logger().warning(
+                Event.BEHIND_POOLER,
+                server=look.server,
+                hint="connect to the server itself: through a pooler none of our safety settings can be set",
+            )
+        if not look.complete:
+            get_logger().warning(
+                Event.CLUSTER_INCOMPLETE,
+                server=look.server,
+                hidden=census.hidden,
+                hint="other roles' sessions are hidden from us: GRANT pg_monitor to the watchdog's role",
+            )
+
+    def _arming(self, look: Look) -> None:
+        """Say it when a cluster becomes armed or no longer is, with every reason; warming up is a matter of course."""
+        reasons = tuple(str(each) for each in look.disarmed if each is not DisarmReason.WARMING_UP)
+        if not self._changed(Event.ARMED, look.server, reasons):
+            return
+        if reasons:
+            get_logger().info(Event.DISARMED, server=look.server, reasons=",".join(reasons), holder=lease_holder(look))
+        else:
+            get_logger().warning(Event.ARMED, server=look.server)
+
+    def _sockets(self, look: Look) -> None:
+        """Say once for each cluster whether its sockets can be seen."""
+        if self._changed(Event.SOCKETS, look.server, look.socket_visibility):
+            get_logger().info(
+                Event.SOCKETS,
+                server=look.server,
+                socket_visibility=str(look.socket_visibility),
+                hint=socket_words(look),
+            )
+
+    def _acts(self, look: Look) -> None:
+        for done in look.done:
+            self.say(json.dumps(act_record(done)))
+        for effect in look.effects:
+            get_logger().info(
+                Event.OUTCOME,
+                server=look.server,
+                act=effect.id,
+                rule=effect.rule,
+                pid=effect.run.pid,
+                hand=str(effect.hand),
+                outcome=str(effect.outcome),
+            )
+        for retry in look.retries:
+            get_logger().warning(
+                Event.RETRY_AFTER_CANCEL,
+                server=look.server,
+                act=retry.act,
+                rule=retry.rule,
+                role=retry.key.role,
+                job=retry.key.job,
+                window=retry.key.window,
+                hint="its work came back at once: the key rests; look at who retries it",
+            )
+
+    def _changed(self, topic: Event, server: str, word: object) -> bool:
+        before = self.said.get((topic, server))
+        self.said[topic, server] = word
+        return before != word
+
+
+def _say(verdict: Verdict, *, server: str) -> None:
+    fields = finding_record(verdict, server=server) | verdict_record(verdict)
+    del fields["verdict"]
+    fields["evidence"] = ",".join(verdict.finding.evidence)
+    get_logger().info(Event.VERDICT, **fields)
