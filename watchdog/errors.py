@@ -4,6 +4,7 @@ WatchdogError
 ├── UsageError          a flag, file or setting is wrong                    exit 2
 │   └── ConfigurationError   every problem of a configuration at once
 ├── LedgerError         the ledger cannot be read or written               exit 3
+│   └── LedgerRefusedError   its schema is newer than this version
 └── ReadError           a cluster could not be read; carries its Reason     exit 3
 """
 
@@ -31,6 +32,10 @@ class ConfigurationError(UsageError):
 
 class LedgerError(WatchdogError):
     """The ledger cannot be read or written: without one nothing is signalled. The message names no password."""
+
+
+class LedgerRefusedError(LedgerError):
+    """The ledger can be reached and must not be used by this version: its schema is newer."""
 
 
 class ReadError(WatchdogError):

@@ -16,7 +16,7 @@ from support.servers import Client, Connect, TestServer, make_server, start, unt
 from support.watching import actor_on, answer, case_of, history, look_until, orphaned, verdict_of
 
 from watchdog.core.acting.acts import Outcome, Result
-from watchdog.core.acting.verdicts import Withheld
+from watchdog.core.acting.verdicts import Withheld, withheld_reason
 from watchdog.core.present.look import Look
 from watchdog.demo.guardian import Guardian
 from watchdog.runtime.cycle import Cycle
@@ -37,8 +37,8 @@ async def tried_in_vain(cycle: Cycle, pid: int, folder: Path) -> list[dict[str, 
     """Look until nothing more is tried; the looks never wait for what does not react. The acts on record."""
     looks: list[Look] = []
     while not looks or not looks[-1].stuck:
-        looks.append(await look_until(cycle, lambda look: look.done or look.effects))
-    waited = [look.took for look in looks] + [each.took for look in looks for each in look.done]
+        looks.append(await look_until(cycle, lambda look: look.results or look.effects))
+    waited = [look.took for look in looks] + [each.took for look in looks for each in look.results]
     assert max(waited) < timedelta(seconds=1), "a second is far less than the deadline of a statement"
     assert [act for look in looks for act in acts_of(look)] == [(pid, Result.SIGNALLED)] * 3
     assert [each.outcome for look in looks for each in look.effects] == [
@@ -48,8 +48,8 @@ async def tried_in_vain(cycle: Cycle, pid: int, folder: Path) -> list[dict[str, 
     ]
     for _ in range(3):
         after = await cycle.look(tick=True)
-        assert (verdict_of(after, pid).withheld, after.stuck) == (Withheld.INEFFECTIVE, 1)
-        assert (after.done, after.effects) == ((), ())
+        assert (withheld_reason(verdict_of(after, pid)), after.stuck) == (Withheld.INEFFECTIVE, 1)
+        assert (after.results, after.effects) == ((), ())
     return [act for act in history(folder) if act["pid"] == pid]
 
 
@@ -65,13 +65,13 @@ async def test_an_orphan_is_cancelled_and_the_record_says_so(
     caller = connect()
     pid = start(caller, "SELECT pg_sleep(60)", server)
     with actor_on(server, tmp_path) as cycle:
-        look = await look_until(cycle, lambda look: look.done)
+        look = await look_until(cycle, lambda look: look.results)
         assert acts_of(look) == [(pid, Result.SIGNALLED)]
         after = await look_until(cycle, lambda look: look.effects)
     assert answer(caller) == CANCELED
     assert [each.outcome for each in after.effects] == [Outcome.BETWEEN_STATEMENTS]
     [act] = history(tmp_path)
-    assert (act["id"], act["pid"], act["result"]) == (look.done[0].act.id, pid, "signalled")
+    assert (act["id"], act["pid"], act["result"]) == (look.results[0].act.id, pid, "signalled")
     assert act["outcome"] == "between_statements"
 
 
@@ -82,10 +82,10 @@ async def test_the_signal_carries_the_acts_id_into_the_servers_log(
     try:
         start(connect(), "SELECT pg_sleep(60)", server)
         with actor_on(server, tmp_path) as cycle:
-            look = await look_until(cycle, lambda look: look.done)
+            look = await look_until(cycle, lambda look: look.results)
     finally:
         server.run("ALTER ROLE canceller RESET log_statement")
-    assert f"/* pgwatchdog act {look.done[0].act.id} */" in server.embedded.log.read_text()
+    assert f"/* pgwatchdog act {look.results[0].act.id} */" in server.embedded.log.read_text()
 
 
 async def test_a_statement_lost_to_a_savepoint_is_the_only_one_that_its_transaction_loses(
@@ -97,7 +97,7 @@ async def test_a_statement_lost_to_a_savepoint_is_the_only_one_that_its_transact
     caller.execute("SAVEPOINT one")
     pid = start(caller, "SELECT pg_sleep(60)", server)
     with actor_on(server, tmp_path) as cycle:
-        await look_until(cycle, lambda look: look.done)
+        await look_until(cycle, lambda look: look.results)
         after = await look_until(cycle, lambda look: look.effects)
         assert [each.outcome for each in after.effects] == [Outcome.TRANSACTION_GOES_ON]
         assert answer(caller) == CANCELED
@@ -105,14 +105,14 @@ async def test_a_statement_lost_to_a_savepoint_is_the_only_one_that_its_transact
 
         start(caller, f"SELECT {WAIT}", server)
         again = await look_until(cycle, lambda look: orphaned(look, pid))
-        assert (verdict_of(again, pid).withheld, again.done) == (Withheld.TRANSACTION_TRIED, ())
+        assert (withheld_reason(verdict_of(again, pid)), again.results) == (Withheld.TRANSACTION_TRIED, ())
         gates.open()
         assert answer(caller) is None
         caller.execute("COMMIT")
 
         caller.execute("BEGIN")
         start(caller, "SELECT pg_sleep(60)", server)
-        third = await look_until(cycle, lambda look: look.done)
+        third = await look_until(cycle, lambda look: look.results)
         assert acts_of(third) == [(pid, Result.SIGNALLED)]
         assert answer(caller) == CANCELED
         last = await look_until(cycle, lambda look: look.effects)
@@ -133,7 +133,7 @@ async def test_a_transaction_stays_shut_while_it_is_idle_between_its_statements(
     caller.execute("SAVEPOINT one")
     pid = start(caller, "SELECT pg_sleep(60)", server)
     with actor_on(server, tmp_path) as cycle:
-        await look_until(cycle, lambda look: look.done)
+        await look_until(cycle, lambda look: look.results)
         assert answer(caller) == CANCELED
         await look_until(cycle, lambda look: look.effects)
         for sql in ("ROLLBACK TO one", "SELECT 1"):
@@ -142,7 +142,7 @@ async def test_a_transaction_stays_shut_while_it_is_idle_between_its_statements(
         await cycle.look(tick=True)
         start(caller, f"SELECT {WAIT}", server)
         again = await look_until(cycle, lambda look: orphaned(look, pid))
-    assert (verdict_of(again, pid).withheld, again.done) == (Withheld.TRANSACTION_TRIED, ())
+    assert (withheld_reason(verdict_of(again, pid)), again.results) == (Withheld.TRANSACTION_TRIED, ())
     gates.open()
     assert answer(caller) is None
 
@@ -187,7 +187,7 @@ async def test_c31_a_client_that_does_not_read_is_tried_three_times_and_the_othe
         acts = await tried_in_vain(cycle, pid, tmp_path)
         assert [act["outcome"] for act in acts] == ["still_there", "still_there", "ineffective"]
         second = start(other, "SELECT pg_sleep(60)", server)
-        look = await look_until(cycle, lambda look: look.done)
+        look = await look_until(cycle, lambda look: look.results)
         assert acts_of(look) == [(second, Result.SIGNALLED)]
         assert answer(other) == CANCELED
         assert answer(caller) == CANCELED, "the signal bites once its client reads"
@@ -222,7 +222,7 @@ async def test_c02_the_whole_session_of_a_killed_caller_ends_with_its_statement(
     with killable(server, "SELECT pg_sleep(60)") as (caller, pid), actor_on(server, tmp_path) as cycle:
         await look_until(cycle, lambda look: case_of(look, pid))
         os.kill(caller, signal.SIGKILL)
-        look = await look_until(cycle, lambda look: look.done)
+        look = await look_until(cycle, lambda look: look.results)
         assert acts_of(look) == [(pid, Result.SIGNALLED)]
         until(lambda: server.value(there, pid) == 0, what="the session's end")
         after = await look_until(cycle, lambda look: look.effects)

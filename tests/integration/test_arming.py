@@ -10,9 +10,9 @@ from support.watching import actor_on, answer, history, look_until, verdict_of
 
 from watchdog.core.acting.acts import CancelTarget, Result
 from watchdog.core.acting.status import DisarmReason
-from watchdog.core.acting.verdicts import Withheld
+from watchdog.core.acting.verdicts import UnderWay, Withheld
 from watchdog.postgres.source import PostgresSource
-from watchdog.runtime.arming import Arming
+from watchdog.runtime.arming import Arming, DisarmFile
 
 Answer = tuple[Result, Withheld | None, str]
 
@@ -21,15 +21,15 @@ async def test_a_disarm_file_that_came_and_went_within_one_look_leaves_the_rest_
     server: TestServer, connect: Connect, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "disarm"
-    real_cancel, real_obstacles = PostgresSource.cancel, Arming.disarm_reasons
+    real_cancel, real_exists = PostgresSource.cancel, DisarmFile.exists
 
     async def cancel(source: PostgresSource, target: CancelTarget, *, act: str) -> Answer:
         done = await real_cancel(source, target, act=act)
         file.touch()
         return done
 
-    def disarm_reasons(arming: Arming, *, cluster_enforces: bool) -> tuple[DisarmReason, ...]:
-        found = real_obstacles(arming, cluster_enforces=cluster_enforces)
+    async def exists(disarm_file: DisarmFile, path: Path | None) -> bool:
+        found = await real_exists(disarm_file, path)
         file.unlink(missing_ok=True)
         return found
 
@@ -39,16 +39,16 @@ async def test_a_disarm_file_that_came_and_went_within_one_look_leaves_the_rest_
         for pid in [orphan(each, server) for each in callers]:
             over_budget(server, pid, seconds=0.55)
         monkeypatch.setattr(PostgresSource, "cancel", cancel)
-        monkeypatch.setattr(Arming, "disarm_reasons", disarm_reasons)
+        monkeypatch.setattr(DisarmFile, "exists", exists)
         look = await cycle.look(tick=True)
         monkeypatch.undo()
         after = await cycle.look(tick=True)
-    assert [(each.result, each.withheld) for each in look.done] == [
+    assert [(each.result, each.withheld) for each in look.results] == [
         (Result.SIGNALLED, None),
         (Result.NOT_TRIED, Withheld.NOT_ARMED),
         (Result.NOT_TRIED, Withheld.NOT_ARMED),
     ]
-    assert (after.done, after.disarmed) == ((), (DisarmReason.WARMING_UP,))
+    assert (after.results, after.disarmed) == ((), (DisarmReason.WARMING_UP,))
     assert after.status.actor > look.status.actor
 
 
@@ -72,11 +72,11 @@ async def test_what_was_rehearsed_is_cancelled_once_a_reload_arms(
     caller, arming = connect(), Arming(policy_enforces=False)
     pid = orphan(caller, server)
     with actor_on(server, tmp_path, interval=STEP, arming=arming) as cycle:
-        rehearsed = await look_until(cycle, lambda look: look.done)
-        assert verdict_of(await cycle.look(tick=True), pid).carried_out, "it is rehearsed once"
+        rehearsed = await look_until(cycle, lambda look: look.results)
+        assert isinstance(verdict_of(await cycle.look(tick=True), pid), UnderWay), "it is rehearsed once"
         arming.apply_config(Arming(policy_enforces=True))
-        armed = await look_until(cycle, lambda look: look.done, timeout=10)
-    assert [each.result for each in (*rehearsed.done, *armed.done)] == [Result.REHEARSED, Result.SIGNALLED]
+        armed = await look_until(cycle, lambda look: look.results, timeout=10)
+    assert [each.result for each in (*rehearsed.results, *armed.results)] == [Result.REHEARSED, Result.SIGNALLED]
     assert answer(caller) == CANCELED
     assert [row["hand"] for row in history(tmp_path)] == ["rehearse", "signal"]
 
@@ -87,9 +87,9 @@ async def test_what_was_rehearsed_is_cancelled_by_a_daemon_that_is_restarted_arm
     caller = connect()
     orphan(caller, server)
     with actor_on(server, tmp_path, interval=STEP, arming=Arming(policy_enforces=False)) as dry:
-        rehearsed = await look_until(dry, lambda look: look.done)
+        rehearsed = await look_until(dry, lambda look: look.results)
     with actor_on(server, tmp_path, interval=STEP) as cycle:
-        armed = await look_until(cycle, lambda look: look.done, timeout=10)
-    assert [each.result for each in (*rehearsed.done, *armed.done)] == [Result.REHEARSED, Result.SIGNALLED]
+        armed = await look_until(cycle, lambda look: look.results, timeout=10)
+    assert [each.result for each in (*rehearsed.results, *armed.results)] == [Result.REHEARSED, Result.SIGNALLED]
     assert answer(caller) == CANCELED
     assert [row["hand"] for row in history(tmp_path)] == ["rehearse", "signal"]

@@ -14,7 +14,7 @@ from support.servers import Client, Connect, TestServer, make_server, start, unt
 from support.watching import actor_on, answer, look_until, orphaned, verdict_of
 
 from watchdog.core.acting.policy import Policy
-from watchdog.core.acting.verdicts import Withheld
+from watchdog.core.acting.verdicts import Withheld, withheld_reason
 from watchdog.demo.guardian import Guardian
 from watchdog.postgres.source import PostgresSource
 
@@ -43,14 +43,14 @@ async def test_maintenance_that_begins_later_in_the_same_text_is_found_before_th
     pid = start(busy, f"SELECT {WAIT}; ANALYZE {slow_chores}", server)
     with actor_on(server, tmp_path, policy=PATIENT) as cycle:
         look = await look_until(cycle, lambda look: orphaned(look, pid))
-        assert verdict_of(look, pid).withheld is Withheld.PATIENCE
+        assert withheld_reason(verdict_of(look, pid)) is Withheld.PATIENCE
         gates.open()
         begun = "SELECT count(*) FROM pg_stat_progress_analyze WHERE pid = %s"
         until(lambda: server.value(begun, pid), what="the maintenance")
         look = await cycle.look(tick=True)
-        assert verdict_of(look, pid).withheld is Withheld.PATIENCE, "the word that is known will do to say so"
-        due = await look_until(cycle, lambda look: verdict_of(look, pid).withheld is not Withheld.PATIENCE)
-        assert (verdict_of(due, pid).withheld, acts_of(due)) == (Withheld.MAINTENANCE, [])
+        assert withheld_reason(verdict_of(look, pid)) is Withheld.PATIENCE, "the word that is known will do to say so"
+        due = await look_until(cycle, lambda look: withheld_reason(verdict_of(look, pid)) is not Withheld.PATIENCE)
+        assert (withheld_reason(verdict_of(due, pid)), acts_of(due)) == (Withheld.MAINTENANCE, [])
         await only_these_are_signalled(cycle, {pid: Withheld.MAINTENANCE})
     gates.open(2)
     assert answer(busy) is None

@@ -15,6 +15,7 @@ from support.proxy import proxy_to
 from support.servers import Connect, TestServer, start
 from support.watching import Later, Recorder, daemon_on
 
+from watchdog.core.acting.verdicts import withheld_reason
 from watchdog.core.judging.evidence import Kind
 from watchdog.core.observed.activity import Snapshot
 from watchdog.core.observed.reasons import Reason
@@ -46,7 +47,7 @@ async def test_an_orphan_is_judged_explained_and_exported(server: TestServer, co
         start(caller, "SELECT pg_sleep(60)", server)
         await recorder.until(lambda seen: seen.looks()[-1].judgement.detected)
         found = recorder.looks()[-1]
-        await recorder.until(lambda seen: any(look.done for look in seen.looks()))
+        await recorder.until(lambda seen: any(look.results for look in seen.looks()))
         await recorder.until(Later(looks=len(recorder.looks())))
         exported = await metrics(address)
         told = await asyncio.to_thread(get_json, f"{address}api/v1/findings")
@@ -231,7 +232,7 @@ async def test_an_orphan_says_whom_it_blocks(server: TestServer, connect: Connec
     assert orphan.blocks == 1
     assert exported['pgwatchdog_sessions_blocked_by_orphans{server="main"}'] == 1
     [verdict] = [v for v in recorder.looks()[-1].decisions.verdicts if v.finding.kind is Kind.ORPHAN]
-    assert verdict.withheld == "writer"
+    assert withheld_reason(verdict) == "writer"
 
 
 async def test_a_good_reload_is_swapped_in_and_a_bad_one_refused(

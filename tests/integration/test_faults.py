@@ -131,7 +131,9 @@ async def test_a_role_that_was_dropped_asks_for_one_census_and_not_for_one_after
     server: TestServer,
 ) -> None:
     server.run(f"CREATE ROLE leaver LOGIN PASSWORD '{server.embedded.password}'")
-    dropped = PostgresSource(server.dsn("leaver"), Password(), 3.0, 60.0, os.environ)
+    dropped = PostgresSource(
+        dsn=server.dsn("leaver"), password=Password(), timeout=3.0, idle_limit=60.0, env=os.environ
+    )
     session = await dropped._open()
     with source_on(server) as source:
         await source.census()

@@ -9,7 +9,7 @@ from support.servers import Connect, TestServer, start
 from support.watching import actor_on, answer, history, look_until, orphaned, verdict_of
 
 from watchdog.core.acting.acts import CancelTarget, Result
-from watchdog.core.acting.verdicts import Withheld
+from watchdog.core.acting.verdicts import Withheld, withheld_reason
 
 
 async def test_a_loop_that_was_missed_between_two_fetches_is_tried_again_at_its_next_one(
@@ -29,10 +29,10 @@ async def test_a_loop_that_was_missed_between_two_fetches_is_tried_again_at_its_
 
     with actor_on(server, tmp_path, policy=protecting(talking=False)) as cycle:
         before_the_signal(monkeypatch, between_two_fetches)
-        missed = await look_until(cycle, lambda look: look.done)
+        missed = await look_until(cycle, lambda look: look.results)
         monkeypatch.undo()
         start(loop, "FETCH 1 FROM c", server)
-        again = await look_until(cycle, lambda look: look.done or look.effects)
+        again = await look_until(cycle, lambda look: look.results or look.effects)
     assert acts_of(missed) == [(pid, Result.MOVED_ON)]
     assert again.effects == (), "nothing was signalled, so nothing has come of it"
     assert acts_of(again) == [(pid, Result.SIGNALLED)]
@@ -49,6 +49,6 @@ async def test_a_loop_talks_also_where_it_is_over_its_budget_before_an_interval_
     pid = start(loop, f"SELECT {WAIT}", server)
     with actor_on(server, tmp_path, interval=5.0) as cycle:
         look = await look_until(cycle, lambda look: orphaned(look, pid))
-    assert verdict_of(look, pid).withheld is Withheld.CLIENT_TALKING
+    assert withheld_reason(verdict_of(look, pid)) is Withheld.CLIENT_TALKING
     gates.open()
     assert answer(loop) is None

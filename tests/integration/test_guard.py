@@ -62,22 +62,23 @@ class Guard:
         """Aim at the victim, let it happen: the answer is as expected, in the look and on record."""
         before_the_signal(self.monkeypatch, happens)
         with actor_on(self.server, self.folder, policy=policy) as cycle:
-            look = await look_until(cycle, lambda look: look.done)
+            look = await look_until(cycle, lambda look: look.results)
             self.monkeypatch.undo()
         refused(look, self.pid, result, withheld)
         assert cycle.policy_memory.acts == {}, "it was no act: nothing is to be followed"
         [act] = history(self.folder)
-        assert (act["id"], act["pid"], act["attempt"]) == (look.done[0].act.id, self.pid, 1)
+        assert (act["id"], act["pid"], act["attempt"]) == (look.results[0].act.id, self.pid, 1)
         assert (act["result"], act["detail"], act["outcome"]) == (result, withheld, None)
 
 
 def refused(look: Look, pid: int, result: Result, withheld: Withheld | None) -> None:
     """What metrics and page are made of."""
-    [done] = look.done
+    [done] = look.results
     assert (done.act.finding.backend.pid, done.result, done.withheld) == (pid, result, withheld)
-    assert (done.act.verdict.hand, done.act.verdict.rule, done.act.attempt) == (Hand.SIGNAL, "orphans", 1)
+    assert (done.act.hand, done.act.rule.name, done.act.attempt) == (Hand.SIGNAL, "orphans", 1)
     assert done.lag is None, "there was no signal"
-    assert look.decisions.due == (done.act.verdict,)
+    [due] = look.decisions.due
+    assert (due.finding, due.rule, due.hand) == (done.act.finding, done.act.rule, done.act.hand)
 
 
 @pytest.fixture
@@ -108,7 +109,7 @@ async def test_a_session_that_begins_to_write_is_signalled_where_the_rule_allows
 
     before_the_signal(guard.monkeypatch, writes)
     with actor_on(server, tmp_path, policy=WRITERS_TOO) as cycle:
-        look = await look_until(cycle, lambda look: look.done)
+        look = await look_until(cycle, lambda look: look.results)
     assert acts_of(look) == [(guard.pid, Result.SIGNALLED)]
     assert answer(guard.victim) == CANCELED
 
@@ -162,7 +163,7 @@ async def test_a_session_that_begins_to_wait_for_a_standby_is_spared_also_where_
 
         before_the_signal(monkeypatch, commits)
         with actor_on(own_server, tmp_path, policy=WRITERS_TOO) as cycle:
-            look = await look_until(cycle, lambda look: look.done)
+            look = await look_until(cycle, lambda look: look.results)
         refused(look, pid, Result.PROTECTED, Withheld.SYNC_REP)
         assert own_server.value(waits, pid) == 1
         own_server.run("ALTER SYSTEM RESET synchronous_standby_names; SELECT pg_reload_conf()")
@@ -293,13 +294,13 @@ async def test_each_thing_that_was_judged_is_compared_again(
     answers = {}
     for name, (bend, _) in BENT.items():
         before_the_signal(monkeypatch, bend)
-        [act] = acts_of(await look_until(cycle, lambda look: look.done))
+        [act] = acts_of(await look_until(cycle, lambda look: look.results))
         monkeypatch.undo()
         answers[name] = act
     pid = victim.info.backend_pid
     assert answers == {name: (pid, result) for name, (_, result) in BENT.items()}
     assert victim.pgconn.is_busy()
-    assert acts_of(await look_until(cycle, lambda look: look.done)) == [(pid, Result.SIGNALLED)]
+    assert acts_of(await look_until(cycle, lambda look: look.results)) == [(pid, Result.SIGNALLED)]
     assert answer(victim) == CANCELED
 
 
@@ -315,7 +316,7 @@ async def test_the_watchdogs_own_session_is_nobody_to_aim_at(
         return replace(target, pid=pid, backend_start=started)  # type: ignore[arg-type]  # as the server has them
 
     before_the_signal(monkeypatch, at_ourselves)
-    look = await look_until(cycle, lambda look: look.done)
+    look = await look_until(cycle, lambda look: look.results)
     refused(look, victim.info.backend_pid, Result.GONE, None)
     gates.open()
     assert answer(victim) is None
@@ -368,6 +369,6 @@ async def test_a_parallel_worker_is_nobody_to_aim_at(
 
         before_the_signal(monkeypatch, at_a_worker)
         with actor_on(server, tmp_path) as cycle:
-            look = await look_until(cycle, lambda look: look.done)
+            look = await look_until(cycle, lambda look: look.results)
             refused(look, leader.info.backend_pid, Result.MOVED_ON, None)
             assert (leader.pgconn.is_busy(), workers() > 0) == (1, True)

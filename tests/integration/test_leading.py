@@ -16,7 +16,7 @@ from support.watching import actor_on, answer, history, look_until, verdict_of
 
 from watchdog.core.acting.acts import Result
 from watchdog.core.acting.status import DisarmReason
-from watchdog.core.acting.verdicts import Withheld
+from watchdog.core.acting.verdicts import Withheld, withheld_reason
 from watchdog.core.present.look import Look
 from watchdog.demo.guardian import Guardian
 from watchdog.errors import ReadError
@@ -42,8 +42,8 @@ async def test_what_was_decided_before_a_freeze_is_not_signalled_after_the_lease
         assert isinstance(first.source, PostgresSource)
         assert isinstance(first.actor, Actor)
         first.source.idle_limit = 0.5
-        first.actor.ledger = held = Held(Store(f"sqlite:///{one}/ledger.db"))
-        looking = asyncio.create_task(look_until(first, lambda look: look.done))
+        first.actor.outbox.ledger = held = Held(Store(f"sqlite:///{one}/ledger.db"))
+        looking = asyncio.create_task(look_until(first, lambda look: look.results))
         async with asyncio.timeout(30):
             await held.reached.wait()
         [holder] = holders(server)
@@ -54,9 +54,9 @@ async def test_what_was_decided_before_a_freeze_is_not_signalled_after_the_lease
         late = await looking
         state = server.value("SELECT state FROM pg_stat_activity WHERE pid = %s", pid)
         comes_back = await first.look(tick=True)
-        await look_until(second, lambda look: look.done)
+        await look_until(second, lambda look: look.results)
     assert follower.lease.holder_pid == holder
-    assert [each.result for each in late.done] == [Result.TIMED_OUT], "its session was gone, so nothing was sent"
+    assert [each.result for each in late.results] == [Result.TIMED_OUT], "its session was gone, so nothing was sent"
     assert state == "active"
     assert (comes_back.lease.leads, comes_back.disarmed[0]) == (False, DisarmReason.NOT_LEADER)
     assert answer(caller) == CANCELED
@@ -76,11 +76,11 @@ async def test_losing_the_session_ends_the_power_to_act_and_the_next_look_is_tha
         with pytest.raises(ReadError):
             await cycle.look(tick=True)
         anew = await cycle.look(tick=True)
-        acts = await look_until(cycle, lambda look: look.done)
+        acts = await look_until(cycle, lambda look: look.results)
         assert holders(server) not in ([], [holder])
     assert anew.lease.just_acquired
     assert anew.status.actor > before.status.actor
-    assert (anew.disarmed, verdict_of(anew, pid).withheld) == ((DisarmReason.WARMING_UP,), Withheld.WARMING_UP)
+    assert (anew.disarmed, withheld_reason(verdict_of(anew, pid))) == ((DisarmReason.WARMING_UP,), Withheld.WARMING_UP)
     exported = await exported_of(anew)
     assert (exported.leads, exported.enforcing, exported.disarmed) == (1, False, {"warming_up"})
     assert acts.snapshot.at - anew.snapshot.at >= timedelta(seconds=2 * STEP)
@@ -98,13 +98,13 @@ async def test_a_daemon_in_another_database_than_the_lease_never_leads_also_wher
     with actor_on(elsewhere, one, interval=STEP) as outside, actor_on(server, two, interval=STEP) as inside:
         alone = [await look_until(outside, warm), await outside.look(tick=True)]
         assert holders(server) == []
-        acts = await look_until(inside, lambda look: look.done)
+        acts = await look_until(inside, lambda look: look.results)
         beside = await outside.look(tick=True)
         assert len(holders(server)) == 1
     assert acts.lease.leads
     for look in (*alone, beside):
-        assert (look.lease.leads, look.disarmed, look.done) == (False, (DisarmReason.OTHER_DATABASE,), ())
-    assert {verdict_of(look, pid).withheld for look in alone} == {Withheld.NOT_LEADER}
+        assert (look.lease.leads, look.disarmed, look.results) == (False, (DisarmReason.OTHER_DATABASE,), ())
+    assert {withheld_reason(verdict_of(look, pid)) for look in alone} == {Withheld.NOT_LEADER}
     exported = await exported_of(alone[0])
     assert (exported.leads, exported.enforcing, exported.disarmed) == (0, False, {"other_database"})
     assert answer(caller) == CANCELED
@@ -156,7 +156,7 @@ async def test_behind_a_transaction_pooler_nobody_leads_although_both_would_get_
     for look in looks:
         assert not look.lease.leads
         assert DisarmReason.BEHIND_POOLER in look.disarmed
-        assert (verdict_of(look, pid).withheld, look.done) == (Withheld.NOT_LEADER, ())
+        assert (withheld_reason(verdict_of(look, pid)), look.results) == (Withheld.NOT_LEADER, ())
     assert "behind_pooler" in (await exported_of(looks[0])).disarmed
     assert server.value("SELECT state FROM pg_stat_activity WHERE pid = %s", pid) == "active"
 
@@ -169,14 +169,14 @@ async def test_in_dry_run_somebody_elses_lock_withholds_nothing_and_another_pgwa
     squatter.execute("SELECT pg_advisory_lock(1885828964, 1)")
     dry = Arming(policy_enforces=False)
     with actor_on(server, folder(tmp_path, "one"), interval=STEP, arming=dry) as cycle:
-        taken = await look_until(cycle, lambda look: look.done)
+        taken = await look_until(cycle, lambda look: look.results)
         squatter.close()
         await look_until(cycle, lambda look: look.lease.leads)
         with actor_on(server, folder(tmp_path, "two"), interval=STEP, arming=dry) as other:
             follows = await look_until(other, warm)
-    assert [each.result for each in taken.done] == [Result.REHEARSED]
+    assert [each.result for each in taken.results] == [Result.REHEARSED]
     assert set(taken.disarmed) == {DisarmReason.POLICY_MODE, DisarmReason.LEASE_TAKEN}
-    assert (verdict_of(follows, pid).withheld, follows.done) == (Withheld.NOT_LEADER, ())
+    assert (withheld_reason(verdict_of(follows, pid)), follows.results) == (Withheld.NOT_LEADER, ())
     assert set(follows.disarmed) == {DisarmReason.POLICY_MODE, DisarmReason.NOT_LEADER}
 
 
@@ -193,7 +193,7 @@ async def test_a_report_takes_no_lease_and_says_who_holds_it_and_whether_the_clu
     pid = squatter.info.backend_pid
     taken = await asyncio.to_thread(command, "report", "-c", str(file))
     squatter.close()
-    leader = PostgresSource(server.dsn("canceller"), Password(), 3.0, 60.0, {})
+    leader = PostgresSource(dsn=server.dsn("canceller"), password=Password(), timeout=3.0, idle_limit=60.0, env={})
     try:
         await look_until_taken(leader)
         [holder] = holders(server)

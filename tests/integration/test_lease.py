@@ -39,6 +39,7 @@ from support.servers import PATIENCE, Connect, TestServer, make_server, until
 from support.watching import Later, Recorder, actor_on, answer, daemon_on, history, look_until
 
 from watchdog.core.acting.status import DisarmReason
+from watchdog.core.acting.verdicts import withheld_reason
 from watchdog.core.present.look import Look
 from watchdog.demo.guardian import Guardian
 from watchdog.postgres.password import Password
@@ -56,7 +57,7 @@ def leading(recorder: Recorder) -> list[Look]:
 
 
 def signalled(recorder: Recorder) -> list[int]:
-    return [done.act.finding.backend.pid for look in recorder.looks() for done in look.done]
+    return [done.act.finding.backend.pid for look in recorder.looks() for done in look.results]
 
 
 @pytest.mark.slow
@@ -229,7 +230,9 @@ def _admit(server: TestServer, network: str) -> None:
 async def test_a_session_of_ours_that_nobody_uses_any_more_cannot_lock_us_out(
     server: TestServer, tmp_path: Path
 ) -> None:
-    abandoned = PostgresSource(server.dsn("canceller"), Password(), TIMEOUT, IDLE_LIMIT, {})
+    abandoned = PostgresSource(
+        dsn=server.dsn("canceller"), password=Password(), timeout=TIMEOUT, idle_limit=IDLE_LIMIT, env={}
+    )
     recorder = Recorder()
     try:
         assert (await abandoned.lease()).just_acquired
@@ -272,7 +275,7 @@ async def test_in_dry_run_two_daemons_have_one_lease_and_count_a_run_once(
     assert sorted(each.count("dry_run_cancels_total", rule="orphans") for each in exported) == [0, 1]
     assert (signalled(first), signalled(second)) == ([pid], [])
     [verdict] = second.looks()[-1].decisions.verdicts
-    assert verdict.withheld == "not_leader"
+    assert withheld_reason(verdict) == "not_leader"
     assert sorted(each.leads or 0 for each in exported) == [0, 1]
 
 

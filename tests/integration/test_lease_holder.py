@@ -77,7 +77,7 @@ async def test_a_report_says_who_leads_also_where_the_cluster_is_armed(server: T
     file = tmp_path / "pgwatchdog.yaml"
     file.write_text(armed(server.dsn("canceller"), tmp_path / "ledger.db"))
     file.chmod(0o600)
-    leader = PostgresSource(server.dsn("canceller"), Password(), 3.0, 60.0, {})
+    leader = PostgresSource(dsn=server.dsn("canceller"), password=Password(), timeout=3.0, idle_limit=60.0, env={})
     try:
         assert (await leader.lease()).leads
         [holder] = holders(server)

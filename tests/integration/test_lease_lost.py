@@ -14,7 +14,7 @@ from support.watching import actor_on, answer, history, look_until, verdict_of
 
 from watchdog.core.acting.acts import CancelTarget, Result
 from watchdog.core.acting.status import DisarmReason
-from watchdog.core.acting.verdicts import Withheld
+from watchdog.core.acting.verdicts import Withheld, withheld_reason
 from watchdog.core.observed.commands import BackendLookup
 from watchdog.ledger.store import Store
 from watchdog.postgres.lease import KEY, SPACE
@@ -43,14 +43,17 @@ async def test_what_was_decided_on_a_session_that_is_lost_before_the_act_is_not_
         monkeypatch.setattr(PostgresSource, "backends", asked_and_lost)
         look = await cycle.look(tick=True)
         monkeypatch.undo()
-        assert [(each.result, each.withheld) for each in look.done] == [(Result.NOT_TRIED, Withheld.NOT_LEADER)]
+        assert [(each.result, each.withheld) for each in look.results] == [(Result.NOT_TRIED, Withheld.NOT_LEADER)]
         assert not look.lease.leads
         after = await cycle.look(tick=True)
         assert holders(server) not in ([], [holder])
-        await look_until(cycle, lambda look: look.done)
+        await look_until(cycle, lambda look: look.results)
     assert after.lease.just_acquired
     assert after.status.actor > before.status.actor
-    assert (after.disarmed, verdict_of(after, pid).withheld) == ((DisarmReason.WARMING_UP,), Withheld.WARMING_UP)
+    assert (after.disarmed, withheld_reason(verdict_of(after, pid))) == (
+        (DisarmReason.WARMING_UP,),
+        Withheld.WARMING_UP,
+    )
     assert answer(caller) == CANCELED
     assert [row["result"] for row in history(tmp_path)] == ["not_tried", "signalled"]
 
@@ -64,21 +67,21 @@ async def test_who_lost_its_session_in_the_act_does_not_export_that_it_leads(
         assert isinstance(first.source, PostgresSource)
         assert isinstance(first.actor, Actor)
         first.source.idle_limit = 0.5
-        first.actor.ledger = held = Held(Store(f"sqlite:///{one}/ledger.db"))
-        looking = asyncio.create_task(look_until(first, lambda look: look.done))
+        first.actor.outbox.ledger = held = Held(Store(f"sqlite:///{one}/ledger.db"))
+        looking = asyncio.create_task(look_until(first, lambda look: look.results))
         async with asyncio.timeout(30):
             await held.reached.wait()
         takes_over = await look_until(second, lambda look: look.lease.leads)
         held.go.set()
         late = await looking
-    assert [each.result for each in late.done] == [Result.TIMED_OUT]
+    assert [each.result for each in late.results] == [Result.TIMED_OUT]
     exported = [await exported_of(late), await exported_of(takes_over)]
     assert [each.leads for each in exported] == [0, 1]
 
 
 async def test_a_holder_that_vanishes_while_an_answer_is_under_way_loses_the_lease(server: TestServer) -> None:
     """Its backend waits to send, so it is not idle: another limit ends it than one that has fallen silent."""
-    source = PostgresSource(server.dsn("canceller"), Password(), 1.0, 4.0, {})
+    source = PostgresSource(dsn=server.dsn("canceller"), password=Password(), timeout=1.0, idle_limit=4.0, env={})
     try:
         assert (await source.lease()).leads
         assert source._session is not None
@@ -111,9 +114,9 @@ async def test_the_statement_that_signals_reads_the_lease_itself(
         pid = orphan(caller, server)
         over_budget(server, pid, seconds=0.55)
         monkeypatch.setattr(PostgresSource, "cancel", cancel)
-        look = await look_until(cycle, lambda look: look.done)
+        look = await look_until(cycle, lambda look: look.results)
         monkeypatch.undo()
-        assert [(each.result, each.withheld) for each in look.done] == [(Result.NOT_TRIED, Withheld.NOT_LEADER)]
+        assert [(each.result, each.withheld) for each in look.results] == [(Result.NOT_TRIED, Withheld.NOT_LEADER)]
         assert (look.lease.leads, look.lease.holder_pid) == (False, squatter.info.backend_pid)
         after = await cycle.look(tick=True)
         assert after.disarmed[0] == DisarmReason.LEASE_TAKEN

@@ -19,7 +19,7 @@ from support.watching import Recorder, actor_on, answer, daemon_on, found, look_
 
 from watchdog.core.acting.acts import Outcome, Result
 from watchdog.core.acting.status import DisarmReason
-from watchdog.core.acting.verdicts import Withheld
+from watchdog.core.acting.verdicts import Withheld, withheld_reason
 from watchdog.core.present.look import Look
 from watchdog.ledger.store import Store
 
@@ -49,13 +49,13 @@ def withheld(look: Look, pid: int) -> Withheld | None:
     """Why nothing is done about an orphan, by policy or by what was met on the way; None if it is no orphan."""
     if "orphan" not in found(look, pid):
         return None
-    stopped = [each.withheld for each in look.done if each.act.finding.backend.pid == pid]
+    stopped = [each.withheld for each in look.results if each.act.finding.backend.pid == pid]
     [verdict] = [each for each in look.decisions.verdicts if each.finding.backend.pid == pid]
-    return stopped[0] if stopped else verdict.withheld
+    return stopped[0] if stopped else withheld_reason(verdict)
 
 
 def signalled(look: Look) -> list[int]:
-    return [each.act.finding.backend.pid for each in look.done if each.result is Result.SIGNALLED]
+    return [each.act.finding.backend.pid for each in look.results if each.result is Result.SIGNALLED]
 
 
 async def until_last(recorder: Recorder, condition: Any, *, fresh: int = 0) -> Look:  # a condition on a look
@@ -134,7 +134,7 @@ async def test_an_effect_is_told_once_also_when_the_session_was_opened_anew_mean
 ) -> None:
     start(connect(), "SELECT pg_sleep(60)", server)
     with actor_on(server, tmp_path) as cycle:
-        await look_until(cycle, lambda look: look.done)
+        await look_until(cycle, lambda look: look.results)
         cycle.source.close()  # another actor begins with the next session, and reads the ledger
         effects = [each for _ in range(4) for each in (await cycle.look(tick=True)).effects]
     assert [each.outcome for each in effects] == [Outcome.BETWEEN_STATEMENTS]

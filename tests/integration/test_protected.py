@@ -14,7 +14,7 @@ from support.servers import Client, Connect, MakeRole, TestServer, start, until
 from support.watching import actor_on, answer, found, history, look_until, orphaned, row_of, verdict_of
 
 from watchdog.core.acting.policy import Policy
-from watchdog.core.acting.verdicts import Hand, Withheld
+from watchdog.core.acting.verdicts import Observed, Withheld, withheld_reason
 
 WRITERS_TOO = Policy((cancel_rule(writers=True),), FREE)
 
@@ -182,7 +182,7 @@ async def test_a_copy_from_a_silent_client_holds_and_is_no_orphan(
     with actor_on(server, tmp_path) as cycle:
         [*_, look] = await only_these_are_signalled(cycle, {control: None})
         assert found(look, pid) == ["holding"]
-        assert verdict_of(look, pid).hand is Hand.NONE
+        assert isinstance(verdict_of(look, pid), Observed)
     copying.pgconn.get_result()
     copying.pgconn.put_copy_end()
     assert (answer(copying), answer(victim)) == (None, CANCELED)
@@ -213,9 +213,9 @@ async def test_a_client_that_is_still_talking_is_left_alone(
     async with fetching(server, name="scan:orders:w1") as pid:
         with actor_on(server, tmp_path) as cycle:
             looks = [await look_until(cycle, lambda look: orphaned(look, pid)) for _ in range(10)]
-            await look_until(cycle, lambda look: verdict_of(look, pid).withheld is Withheld.CLIENT_TALKING)
+            await look_until(cycle, lambda look: withheld_reason(verdict_of(look, pid)) is Withheld.CLIENT_TALKING)
     # Between two statements it waits for its client, which is asked first.
-    said = {verdict_of(look, pid).withheld for look in looks}
+    said = {withheld_reason(verdict_of(look, pid)) for look in looks}
     assert said <= {Withheld.CLIENT_TALKING, Withheld.WAITS_FOR_CLIENT}
     assert [act["pid"] for act in history(tmp_path)] == [control]
     assert answer(victim) == CANCELED

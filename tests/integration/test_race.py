@@ -129,7 +129,16 @@ async def aim_at(watcher: Connection, victim: Victim, *, least: float) -> Cancel
     victim.aimed = {int(number[1])} | (victim.aimed if least else set())
     least_age = timedelta(seconds=least)
     return CancelTarget(
-        victim.pid, started, query, transaction, "active", role, "", Clock.STATEMENT, least_age, writers=False
+        pid=victim.pid,
+        backend_start=started,
+        statement=query,
+        transaction=transaction,
+        state="active",
+        role_oid=role,
+        application_name="",
+        clock=Clock.STATEMENT,
+        least_age=least_age,
+        writers=False,
     )
 
 

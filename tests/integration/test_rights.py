@@ -10,7 +10,7 @@ from support.watching import actor_on, answer, history, look_until, orphaned, ve
 
 from watchdog.core.acting.acts import Result
 from watchdog.core.acting.status import DisarmReason
-from watchdog.core.acting.verdicts import Withheld
+from watchdog.core.acting.verdicts import Withheld, withheld_reason
 
 
 async def test_c34_without_the_right_every_act_is_withheld_from_the_start(
@@ -61,12 +61,12 @@ async def test_c34_a_right_that_is_taken_away_is_found_out_once_and_stops_everyt
     try:
         with actor_on(server, tmp_path) as cycle:
             one = start(first, "SELECT pg_sleep(60)", server)
-            assert acts_of(await look_until(cycle, lambda look: look.done)) == [(one, Result.SIGNALLED)]
+            assert acts_of(await look_until(cycle, lambda look: look.results)) == [(one, Result.SIGNALLED)]
             server.run("REVOKE pg_signal_backend FROM canceller")
             two = start(second, f"SELECT {WAIT}", server)
-            look = await look_until(cycle, lambda look: look.done)
+            look = await look_until(cycle, lambda look: look.results)
             assert acts_of(look) == [(two, Result.NOT_PERMITTED)]
-            assert look.done[0].lag is None
+            assert look.results[0].lag is None
 
             three = start(third, f"SELECT {WAIT}", server)
             looks = await only_these_are_signalled(cycle, {two: Withheld.REFUSED, three: Withheld.BREAKER})
@@ -75,7 +75,7 @@ async def test_c34_a_right_that_is_taken_away_is_found_out_once_and_stops_everyt
 
             await cycle.take_census()
             look = await cycle.look(tick=True)
-            assert verdict_of(look, three).withheld is Withheld.NOT_PERMITTED
+            assert withheld_reason(verdict_of(look, three)) is Withheld.NOT_PERMITTED
             assert DisarmReason.NOT_PERMITTED in look.disarmed
     finally:
         server.run("GRANT pg_signal_backend TO canceller")

@@ -105,7 +105,7 @@ async def test_our_own_reconnects_count_nothing_twice(server: TestServer, connec
     async with daemon_on(tmp_path, config(server), sinks=(recorder,)) as (_, address):
         await recorder.until(lambda seen: seen.looks())
         start(connect(role="etl_app", name="scan:threads:w1"), "SELECT pg_sleep(60)", server)
-        await recorder.until(lambda seen: any(look.done for look in seen.looks()))
+        await recorder.until(lambda seen: any(look.results for look in seen.looks()))
         for _ in range(3):
             server.run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'pgwatchdog'")
             failed = len(recorder.unread())

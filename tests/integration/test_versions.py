@@ -43,7 +43,7 @@ async def test_lease_commands_cancel_and_effects_work_on_every_version(versioned
             assert answer(caller) == CANCELED
             versioned.run("REVOKE pg_signal_backend FROM canceller")
             start(caller, "SELECT pg_sleep(60)", versioned)
-            refused = await look_until(cycle, lambda look: look.done)
+            refused = await look_until(cycle, lambda look: look.results)
     finally:
         for each in (caller, analyzer, holder):
             each.close()

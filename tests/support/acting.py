@@ -1,22 +1,23 @@
 """Policy over a row of looks without any I/O: judged, followed, decided, carried out by a stand-in for a server."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from support.builders import NOW, book, census, judge_settings, seconds, snapshot
 from watchdog.core.acting.acts import Act, ActResult, ObservedEffect, Result
-from watchdog.core.acting.effects import Retry, came_back, follow
+from watchdog.core.acting.effects import Retry
 from watchdog.core.acting.limits import Limits
-from watchdog.core.acting.memory import PolicyMemory, back_off, prune, record_effects, record_result
-from watchdog.core.acting.policy import Policy, decide
-from watchdog.core.acting.protections import Protect, ProtectionContext
-from watchdog.core.acting.rules import Names, Rule
+from watchdog.core.acting.memory import PolicyMemory
+from watchdog.core.acting.policy import Policy
+from watchdog.core.acting.protections import Protect
+from watchdog.core.acting.rules import Action, Names, Rule
 from watchdog.core.acting.status import ActingStatus, DisarmReason
-from watchdog.core.acting.verdicts import Action, Decisions, Hand, Verdict, Withheld
+from watchdog.core.acting.steps import conclude, decide_on, follow_up
+from watchdog.core.acting.verdicts import Decisions, Due, Hand, Verdict, Withheld, withheld_reason
 from watchdog.core.judging.evidence import Evidence, Kind
 from watchdog.core.judging.judge import Judgement, JudgeSettings, Memory, judge
-from watchdog.core.observed.activity import Backend, Run
+from watchdog.core.observed.activity import Backend
 from watchdog.core.observed.census import Census
 from watchdog.core.observed.commands import Command, Commands, statement_key
 
@@ -39,7 +40,20 @@ def cancel_rule(
     writers: bool = False,
     action: Action = Action.CANCEL,
 ) -> Rule:
-    return Rule(name, kind, frozenset({evidence}), action, only, ignore, seconds(after), writers)
+    return Rule(
+        name=name,
+        kind=kind,
+        evidence=frozenset({evidence}),
+        action=action,
+        only=only,
+        ignore=ignore,
+        after=seconds(after),
+        writers=writers,
+    )
+
+
+def rule_name(verdict: Verdict) -> str | None:
+    return None if verdict.rule is None else verdict.rule.name
 
 
 def commands_of(*rows: Backend, word: str | None = "SELECT", in_progress: bool = False) -> Commands:
@@ -56,11 +70,11 @@ class Step:
     decisions: Decisions
     effects: list[ObservedEffect]
     retries: list[Retry]
-    done: list[ActResult]
+    results: list[ActResult]
 
     @property
     def signalled(self) -> list[int]:
-        return [each.act.finding.backend.pid for each in self.done]
+        return [each.act.finding.backend.pid for each in self.results]
 
     def verdict(self, pid: int, *, kind: Kind = Kind.ORPHAN) -> Verdict:
         [found] = [
@@ -69,7 +83,7 @@ class Step:
         return found
 
     def withheld(self, pid: int, *, kind: Kind = Kind.ORPHAN) -> Withheld | None:
-        return self.verdict(pid, kind=kind).withheld
+        return withheld_reason(self.verdict(pid, kind=kind))
 
 
 @dataclass
@@ -80,9 +94,7 @@ class Play:
     status: ActingStatus = ARMED
     judge_settings: JudgeSettings = field(default_factory=lambda: judge_settings(book()))
     census: Census = field(default_factory=census)
-    answers: Callable[[Act], Result] = lambda act: (
-        Result.REHEARSED if act.verdict.hand is Hand.REHEARSE else Result.SIGNALLED
-    )
+    answers: Callable[[Act], Result] = lambda act: Result.REHEARSED if act.hand is Hand.REHEARSE else Result.SIGNALLED
     memory: Memory = field(default_factory=Memory)
     policy_memory: PolicyMemory = field(default_factory=PolicyMemory)
     acts: list[ActResult] = field(default_factory=list)
@@ -107,43 +119,41 @@ class Play:
         judgement, self.memory = judge(
             seen, settings=self.judge_settings, census=self.census, memory=self.memory, tick=True
         )
-        limits, interval = self.policy.limits, self.judge_settings.interval
-        memory = self.policy_memory
-        effects: list[ObservedEffect] = []
-        retries: list[Retry] = []
-        if sees_all:
-            effects, acts = follow(memory.acts, snapshot=seen, alive=alive, interval=interval, tries=limits.tries)
-            memory = record_effects(memory, effects=effects, acts=acts, limits=limits, at=when)
-            retries, cancelled = came_back(memory.cancelled, cases=judgement.cases, at=when)
-            memory = back_off(memory, retries=retries, cancelled=cancelled, limits=limits, at=when)
-        context = ProtectionContext(
-            self.census, self.policy.protect, commands_of(*rows) if commands is None else commands
-        )
-        decisions, memory = decide(
+        followed = follow_up(
+            seen,
             judgement,
-            at=when,
+            census=self.census,
             policy=self.policy,
-            status=self.status,
-            context=context,
-            memory=memory,
-            interval=interval,
+            interval=self.judge_settings.interval,
+            memory=self.policy_memory,
+            alive=alive,
         )
-        done = []
-        for verdict in decisions.due:
-            each = self._carried_out(verdict, memory, when)
-            done.append(each)
-            memory = record_result(memory, each, at=when)
-        self.acts += done
-        present = frozenset(case.run for case in judgement.cases) | self.memory.set_aside
-        self.policy_memory = prune(memory, present=present, at=when)
-        return Step(judgement, decisions, effects, retries, done)
+        words = commands_of(*rows) if commands is None else commands
+        decided = decide_on(followed, status=self.status, commands=words)
+        results = [self._carried_out(verdict, decided.memory, when) for verdict in decided.decisions.due]
+        self.acts += results
+        self.policy_memory = conclude(decided, results, judged=self.memory)
+        return Step(judgement, decided.decisions, list(followed.effects), list(followed.retries), results)
 
-    def _carried_out(self, verdict: Verdict, memory: PolicyMemory, when: datetime) -> ActResult:
+    def _carried_out(self, verdict: Due, memory: PolicyMemory, when: datetime) -> ActResult:
         self.number += 1
-        before: Mapping[Run, object] = memory.acts
-        attempt = memory.acts[verdict.finding.run].attempts + 1 if verdict.finding.run in before else 1
-        act = Act(f"act{self.number}", "main", verdict, attempt, when)
-        return ActResult(act, self.answers(act), timedelta(milliseconds=2))
+        before = memory.acts.get(verdict.finding.run)
+        attempt = 1 if before is None else before.attempts + 1
+        act = act_of(verdict, number=self.number, attempt=attempt, at=when)
+        return ActResult(act=act, result=self.answers(act), took=timedelta(milliseconds=2))
+
+
+def act_of(verdict: Due, *, number: int = 1, attempt: int = 1, at: datetime = NOW) -> Act:
+    """The act that carries a verdict out."""
+    return Act(
+        id=f"act{number}",
+        server="main",
+        finding=verdict.finding,
+        rule=verdict.rule,
+        hand=verdict.hand,
+        attempt=attempt,
+        at=at,
+    )
 
 
 def protecting(**changes: object) -> Policy:

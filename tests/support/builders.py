@@ -58,7 +58,7 @@ def backend(  # noqa: PLR0913  # every column of a row may matter to some test
 
 
 def snapshot(*backends: Backend, at: datetime = NOW, boot: datetime = BOOT, sees_all: bool = True) -> Snapshot:
-    return Snapshot(at, boot, in_recovery=False, sees_all=sees_all, backends=backends)
+    return Snapshot(at=at, postmaster_start=boot, in_recovery=False, sees_all=sees_all, backends=backends)
 
 
 def census(
@@ -89,11 +89,11 @@ def rule(
     budgets: dict[str, float] | None = None,
 ) -> JobRule:
     return JobRule(
-        parse_pattern(pattern),
-        roles,
-        copies,
-        None if retry_gap is None else seconds(retry_gap),
-        {name: BudgetSpec(seconds(limit)) for name, limit in (budgets or {}).items()},
+        pattern=parse_pattern(pattern),
+        roles=roles,
+        copies=copies,
+        retry_gap=None if retry_gap is None else seconds(retry_gap),
+        budgets={name: BudgetSpec(limit=seconds(limit)) for name, limit in (budgets or {}).items()},
     )
 
 
@@ -105,7 +105,7 @@ def book(
     return BudgetBook(
         grace=seconds(grace),
         default=None if default is None else seconds(default),
-        roles={name: BudgetSpec(seconds(limit)) for name, limit in limits.items()},
+        roles={name: BudgetSpec(limit=seconds(limit)) for name, limit in limits.items()},
         jobs=jobs or (rule(),),
         provider_roles=frozenset({"rdsadmin"}),
     )

@@ -11,14 +11,14 @@ def minutes(amount: float) -> timedelta:
 
 QUERY = minutes(32.5)
 END = minutes(15)
-WRAPPER = Layer("wrapper", lifetime=END)
-IMPATIENT = Layer("wrapper", attempts=5, timeout=minutes(14), lifetime=END)
-WORKER = Layer("worker", lifetime=END)
+WRAPPER = Layer(name="wrapper", lifetime=END)
+IMPATIENT = Layer(name="wrapper", attempts=5, timeout=minutes(14), lifetime=END)
+WORKER = Layer(name="worker", lifetime=END)
 
-AS_DEPLOYED = Chain((Layer("scheduler"), WRAPPER, WORKER), QUERY)
-READ_TIMEOUT = Chain((Layer("scheduler"), IMPATIENT, WORKER), QUERY)
-SCHEDULER_RETRIES = Chain((Layer("scheduler", attempts=7), IMPATIENT, WORKER), QUERY)
-HANDED_DOWN = Chain((Layer("scheduler", attempts=3), WRAPPER, WORKER), QUERY, statement_timeout=minutes(14))
+AS_DEPLOYED = Chain((Layer(name="scheduler"), WRAPPER, WORKER), QUERY)
+READ_TIMEOUT = Chain((Layer(name="scheduler"), IMPATIENT, WORKER), QUERY)
+SCHEDULER_RETRIES = Chain((Layer(name="scheduler", attempts=7), IMPATIENT, WORKER), QUERY)
+HANDED_DOWN = Chain((Layer(name="scheduler", attempts=3), WRAPPER, WORKER), QUERY, statement_timeout=minutes(14))
 PRESETS = {
     "as deployed": AS_DEPLOYED,
     "read timeout": READ_TIMEOUT,

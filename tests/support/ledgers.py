@@ -13,11 +13,12 @@ from sqlalchemy import Connection, create_engine, insert, inspect, select, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.pool import NullPool
 
+from support.acting import cancel_rule
 from support.builders import NOW, backend, book, census, judge_settings, rule, seconds, snapshot
 from support.servers import until
 from watchdog.core.acting.acts import Act, ObservedEffect, Outcome, Result
 from watchdog.core.acting.recall import Recorded
-from watchdog.core.acting.verdicts import Action, Hand, Verdict
+from watchdog.core.acting.verdicts import Hand
 from watchdog.core.judging.copies import CopyKey
 from watchdog.core.judging.evidence import Evidence
 from watchdog.core.judging.judge import Memory, judge
@@ -46,7 +47,7 @@ def act(
     seen = snapshot(row, at=at)
     judgement, _ = judge(seen, settings=judge_settings(book(KEYED)), census=census(), memory=Memory(), tick=True)
     [finding] = judgement.findings
-    return Act(id, server, Verdict(finding, hand, Action.CANCEL, "orphans"), attempt, at)
+    return Act(id=id, server=server, finding=finding, rule=cancel_rule(), hand=hand, attempt=attempt, at=at)
 
 
 def effect(
@@ -57,7 +58,9 @@ def effect(
     regret: bool = False,
 ) -> ObservedEffect:
     """What a look showed of an act."""
-    return ObservedEffect(id, Run(4711, NOW, NOW), "orphans", Hand.SIGNAL, outcome, at, regret)
+    return ObservedEffect(
+        id=id, run=Run(4711, NOW, NOW), rule="orphans", hand=Hand.SIGNAL, outcome=outcome, at=at, regret=regret
+    )
 
 
 def answered(store: Store, result: Result, *ids: str) -> None:
@@ -253,8 +256,7 @@ class StoreContract:
         gone = act("a1")
         finding = gone.finding
         both = (Evidence.OVER_BUDGET, Evidence.CLIENT_GONE)
-        verdict = Verdict(replace(finding, evidence=both), Hand.SIGNAL, Action.CANCEL, "orphans")
-        store.intend([Act("a1", "main", verdict, 1, NOW), act("a2")])
+        store.intend([replace(gone, finding=replace(finding, evidence=both)), act("a2")])
         told = store.recall("main", since=NOW, at=NOW)
         assert [(each.id, each.client_gone) for each in told] == [("a1", True), ("a2", False)]
 

@@ -232,7 +232,7 @@ def over_budget(server: TestServer, pid: int, *, seconds: float) -> None:
 
 async def exported_of(look: Look) -> Exported:
     """What a daemon would export after this look alone."""
-    exposition = Exposition(book(), (cancel_rule(),), Bounds(), dict)
+    exposition = Exposition(book=book(), rules=(cancel_rule(),), bounds=Bounds(), process_values=dict)
     exposition.publish(look)
     return Exported(samples((await exposition.text()).decode()))
 

@@ -109,7 +109,9 @@ def make_standby(primary: TestServer, *, guardian: Guardian, settings: Mapping[s
         os.chown(directory, int(str(identity["user"])), int(str(identity["group"])))
     own = {**primary.embedded.settings, "unix_socket_directories": str(folder), **(settings or {})}
     binaries = primary.embedded.binaries
-    embedded = EmbeddedServer(directory, binaries, guardian, own, password=primary.embedded.password)
+    embedded = EmbeddedServer(
+        directory=directory, binaries=binaries, guardian=guardian, settings=own, password=primary.embedded.password
+    )
     source = primary.dsn("postgres")
     subprocess.run(
         [

@@ -28,10 +28,12 @@ from watchdog.ledger.store import Store
 from watchdog.ledger.writer import Writer
 from watchdog.postgres.password import Password
 from watchdog.postgres.source import PostgresSource
-from watchdog.runtime.actor import Actor, ReadOnlyActor
+from watchdog.runtime.actor import Actor
 from watchdog.runtime.arming import Arming
 from watchdog.runtime.cycle import Cycle
+from watchdog.runtime.outbox import Outbox
 from watchdog.runtime.ports import Sink
+from watchdog.runtime.read_only_actor import ReadOnlyActor
 
 
 @contextmanager
@@ -45,7 +47,13 @@ def source_on(
 ) -> Iterator[PostgresSource]:
     """A source that reads a server, or what a connection string points to."""
     dsn = server if isinstance(server, str) else server.dsn(role)
-    source = PostgresSource(dsn, password or Password(), timeout, 60.0, os.environ if env is None else env)
+    source = PostgresSource(
+        dsn=dsn,
+        password=password or Password(),
+        timeout=timeout,
+        idle_limit=60.0,
+        env=os.environ if env is None else env,
+    )
     try:
         yield source
     finally:
@@ -126,7 +134,10 @@ def watcher(
     budgets = book(*jobs, roles=limits, grace=grace, default=default)
     with source_on(server, role=role) as source:
         yield Cycle(
-            "main", source, judge_settings(budgets, interval=interval, pooled=pooled), ReadOnlyActor(source, Arming())
+            server="main",
+            source=source,
+            judge_settings=judge_settings(budgets, interval=interval, pooled=pooled),
+            actor=ReadOnlyActor(source=source, arming=Arming()),
         )
 
 
@@ -154,8 +165,19 @@ def actor_on(  # noqa: PLR0913  # what a test changes, and no more
     policy = policy or Policy((cancel_rule(),), FREE)
     with source_on(server, role=role) as source:
         ledger = Writer(Store(f"sqlite:///{folder}/ledger.db"), 5.0)
-        actor = Actor("main", source, arming or Arming(policy_enforces=True), policy, enforces, ledger)
-        cycle = Cycle("main", source, judge_settings(budgets, interval=interval, pooled=pooled), actor, policy)
+        actor = Actor(
+            source=source,
+            arming=arming or Arming(policy_enforces=True),
+            outbox=Outbox(server="main", ledger=ledger),
+            enforces=enforces,
+        )
+        cycle = Cycle(
+            server="main",
+            source=source,
+            judge_settings=judge_settings(budgets, interval=interval, pooled=pooled),
+            actor=actor,
+            policy=policy,
+        )
         if warm:
             began = datetime.now(UTC) - timedelta(hours=1)
             full = {each.name: Bucket(float(policy.limits.per_minute), began) for each in policy.rules}

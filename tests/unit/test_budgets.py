@@ -51,14 +51,17 @@ def test_keyed_rows_count_by_the_run_clock_and_others_by_the_statement_unless_th
     plain = book()
     assert plain.budget("web_app", claim=None).clock is Clock.STATEMENT  # type: ignore[union-attr]  # it has one
     assert plain.budget("web_app", claim=claim_by(plain.jobs[0])).clock is Clock.RUN  # type: ignore[union-attr]
-    said = BudgetBook(roles={"web_app": BudgetSpec(seconds(30), clock=Clock.RUN)})
+    said = BudgetBook(roles={"web_app": BudgetSpec(limit=seconds(30), clock=Clock.RUN)})
     assert said.budget("web_app", claim=None).clock is Clock.RUN  # type: ignore[union-attr]
 
 
 def test_grace_and_holding_come_from_the_budget_or_from_the_book() -> None:
     budgets = BudgetBook(
         grace=seconds(5),
-        roles={"a": BudgetSpec(seconds(30)), "b": BudgetSpec(seconds(30), grace=seconds(1), holding=seconds(60))},
+        roles={
+            "a": BudgetSpec(limit=seconds(30)),
+            "b": BudgetSpec(limit=seconds(30), grace=seconds(1), holding=seconds(60)),
+        },
     )
     a, b = budgets.budget("a", claim=None), budgets.budget("b", claim=None)
     assert a is not None

@@ -74,7 +74,7 @@ def test_the_documentation_has_the_same_rows() -> None:
 
 
 def test_an_app_that_waits_ten_seconds_three_times_for_a_query_of_25() -> None:
-    ladder = play(one(Layer("app", attempts=3, timeout=seconds(10))))
+    ladder = play(one(Layer(name="app", attempts=3, timeout=seconds(10))))
     assert [copy.start.total_seconds() for copy in ladder.copies] == [0, 10, 20]
     assert ladder.database == seconds(75)
     # Nobody gets any of the 75 s; in the terms of the table 45 of them came after the caller had left.
@@ -82,8 +82,8 @@ def test_an_app_that_waits_ten_seconds_three_times_for_a_query_of_25() -> None:
 
 
 def test_attempts_multiply_across_layers() -> None:
-    layers = tuple(Layer(name, KNOWN[name].attempts) for name in ("boto3-legacy", "lambda-async"))
-    assert Chain((Layer("workflow", 7), *layers), QUERY).product == 105
+    layers = tuple(Layer(name=name, attempts=KNOWN[name].attempts) for name in ("boto3-legacy", "lambda-async"))
+    assert Chain((Layer(name="workflow", attempts=7), *layers), QUERY).product == 105
 
 
 def test_a_copy_is_for_nobody_from_when_the_first_layer_above_stops_waiting() -> None:
@@ -93,45 +93,50 @@ def test_a_copy_is_for_nobody_from_when_the_first_layer_above_stops_waiting() ->
 
 
 def test_what_answers_in_time_succeeds_and_a_tie_comes_too_late() -> None:
-    assert play(one(Layer("app", timeout=seconds(26)))).result is Result.SUCCEEDS
-    assert play(one(Layer("app", timeout=seconds(25)))).result is Result.FAILS_CHEAPLY
-    assert play(one(Layer("app"), statement_timeout=25)).result is Result.FAILS_CHEAPLY
-    assert play(one(Layer("app"))).result is Result.SUCCEEDS
+    assert play(one(Layer(name="app", timeout=seconds(26)))).result is Result.SUCCEEDS
+    assert play(one(Layer(name="app", timeout=seconds(25)))).result is Result.FAILS_CHEAPLY
+    assert play(one(Layer(name="app"), statement_timeout=25)).result is Result.FAILS_CHEAPLY
+    assert play(one(Layer(name="app"))).result is Result.SUCCEEDS
 
 
 def test_a_failure_is_tried_again_after_a_pause_that_grows() -> None:
-    app = Layer("app", attempts=4, pause=seconds(1), backoff=2)
+    app = Layer(name="app", attempts=4, pause=seconds(1), backoff=2)
     assert starts(one(app, statement_timeout=10)) == [0, 11, 23, 37]
 
 
 def test_no_attempt_begins_after_the_end_of_its_layer() -> None:
-    assert starts(one(Layer("app", attempts=9, timeout=seconds(10), lifetime=seconds(30)))) == [0, 10, 20]
+    assert starts(one(Layer(name="app", attempts=9, timeout=seconds(10), lifetime=seconds(30)))) == [0, 10, 20]
 
 
 def test_a_layer_runs_on_after_its_caller_left_and_what_it_starts_then_is_all_for_nobody() -> None:
-    chain = Chain((Layer("gateway", timeout=seconds(3)), Layer("service", 3, seconds(10))), seconds(25))
+    chain = Chain(
+        (Layer(name="gateway", timeout=seconds(3)), Layer(name="service", attempts=3, timeout=seconds(10))), seconds(25)
+    )
     ladder = play(chain)
     assert starts(chain) == [0, 10, 20]
     assert [copy.for_nobody for copy in ladder.copies] == [seconds(22), seconds(25), seconds(25)]
 
 
 def test_a_gateway_that_tries_three_times_over_a_service_that_does_makes_nine() -> None:
-    chain = Chain((Layer("gateway", 3, seconds(3)), Layer("service", 3, seconds(10))), seconds(30))
+    chain = Chain(
+        (Layer(name="gateway", attempts=3, timeout=seconds(3)), Layer(name="service", attempts=3, timeout=seconds(10))),
+        seconds(30),
+    )
     assert len(play(chain).copies) == chain.product == 9
 
 
 def test_a_deadline_that_is_handed_down_ends_what_runs_below() -> None:
-    gateway = Layer("gateway", 3, seconds(3), hands_down=True)
-    half = Chain((gateway, Layer("service", 3, seconds(10))), seconds(25))
-    whole = Chain((gateway, Layer("service", 3, seconds(10), hands_down=True)), seconds(25))
+    gateway = Layer(name="gateway", attempts=3, timeout=seconds(3), hands_down=True)
+    half = Chain((gateway, Layer(name="service", attempts=3, timeout=seconds(10))), seconds(25))
+    whole = Chain((gateway, Layer(name="service", attempts=3, timeout=seconds(10), hands_down=True)), seconds(25))
     assert (starts(half), play(half).for_nobody) == ([0, 3, 6], seconds(66))
     assert (starts(whole), play(whole).for_nobody, play(whole).database) == ([0, 3, 6], ZERO, seconds(9))
 
 
 def test_nobody_above_an_asynchronous_layer_waits_or_tries_again() -> None:
-    queue = Layer("queue", 3, pause=seconds(60), backoff=2, asynchronous=True)
-    function = Layer("function", lifetime=seconds(20))
-    chain = Chain((Layer("app", 5, seconds(1)), queue, function), seconds(25))
+    queue = Layer(name="queue", attempts=3, pause=seconds(60), backoff=2, asynchronous=True)
+    function = Layer(name="function", lifetime=seconds(20))
+    chain = Chain((Layer(name="app", attempts=5, timeout=seconds(1)), queue, function), seconds(25))
     assert starts(chain) == [0, 80, 220]
     assert play(chain).for_nobody == seconds(15)
     assert play(replace(chain, work=seconds(5))).result is Result.SUCCEEDS
@@ -151,35 +156,35 @@ def test_each_inversion_names_the_pair_both_numbers_and_what_to_change() -> None
 @pytest.mark.parametrize(
     ("service", "key", "to"),
     [
-        (Layer("service", 3, seconds(10)), "timeout", seconds(0.95)),
-        (Layer("service", 3, seconds(1)), "attempts", 2),
-        (Layer("service", 3, seconds(10), lifetime=seconds(20)), "lifetime", seconds(2.85)),
-        (Layer("service"), "timeout", seconds(2.85)),
-        (Layer("service", 3, seconds(10), pause=seconds(5)), "attempts", 1),
+        (Layer(name="service", attempts=3, timeout=seconds(10)), "timeout", seconds(0.95)),
+        (Layer(name="service", attempts=3, timeout=seconds(1)), "attempts", 2),
+        (Layer(name="service", attempts=3, timeout=seconds(10), lifetime=seconds(20)), "lifetime", seconds(2.85)),
+        (Layer(name="service"), "timeout", seconds(2.85)),
+        (Layer(name="service", attempts=3, timeout=seconds(10), pause=seconds(5)), "attempts", 1),
     ],
 )
 def test_which_number_of_a_child_changes(service: Layer, key: str, to: timedelta | int) -> None:
-    first = inversions(Chain((Layer("gateway", timeout=seconds(3)), service), seconds(25)))[0]
+    first = inversions(Chain((Layer(name="gateway", timeout=seconds(3)), service), seconds(25)))[0]
     assert (first.child, first.key, first.to) == ("service", key, to)
 
 
 def test_the_deadline_handed_down_is_not_inverted_nor_is_a_chain_that_waits_for_ever() -> None:
     assert inversions(HANDED_DOWN) == []
-    assert inversions(Chain((Layer("app", 5),), QUERY)) == []
-    assert inversions(one(Layer("app", timeout=seconds(30)), statement_timeout=29)) == []
-    whole = Layer("gateway", 3, seconds(3), lifetime=seconds(5), hands_down=True)
+    assert inversions(Chain((Layer(name="app", attempts=5),), QUERY)) == []
+    assert inversions(one(Layer(name="app", timeout=seconds(30)), statement_timeout=29)) == []
+    whole = Layer(name="gateway", attempts=3, timeout=seconds(3), lifetime=seconds(5), hands_down=True)
     assert inversions(one(whole)) == []
 
 
 def test_a_limit_as_long_as_the_wait_is_inverted_and_so_is_none() -> None:
-    app = Layer("app", timeout=seconds(30))
+    app = Layer(name="app", timeout=seconds(30))
     assert [each.to for each in inversions(one(app, statement_timeout=30))] == [seconds(28.5)]
     assert [each.total for each in inversions(one(app, work=1))] == [None]
 
 
 def test_retries_in_the_last_minute_are_inverted_where_someone_below_does_not_end_with_them() -> None:
-    wrapper = Layer("wrapper", 2, minutes(14), lifetime=minutes(15), hands_down=True)
-    worker = Layer("worker")
+    wrapper = Layer(name="wrapper", attempts=2, timeout=minutes(14), lifetime=minutes(15), hands_down=True)
+    worker = Layer(name="worker")
     [crowded, query] = inversions(Chain((wrapper, worker), QUERY))
     assert (crowded.within, crowded.to, query.where) == (True, 1, "chain.statement_timeout")
     assert inversions(Chain((wrapper, replace(worker, hands_down=True)), QUERY)) == []
@@ -201,7 +206,7 @@ def test_the_known_layers_count_attempts_not_retries() -> None:
     }
     assert [name for name, known in KNOWN.items() if known.asynchronous] == ["lambda-async"]
     queue = KNOWN["lambda-async"]
-    pauses = Layer("queue", queue.attempts, pause=queue.pause, backoff=queue.backoff).pauses()
+    pauses = Layer(name="queue", attempts=queue.attempts, pause=queue.pause, backoff=queue.backoff).pauses()
     assert list(pauses) == [minutes(1), minutes(2)]
 
 
@@ -217,7 +222,7 @@ def test_golden_the_ladder_as_it_is_drawn(
 
 
 def test_a_long_ladder_is_cut_and_each_copy_has_a_cell() -> None:
-    chain = one(Layer("app", 60, seconds(0.1)), work=1000)
+    chain = one(Layer(name="app", attempts=60, timeout=seconds(0.1)), work=1000)
     text = chain_text(chain, play(chain), found=[], loop=None)
     assert "… and 20 more" in text
     assert text.count("░") > 40
@@ -269,7 +274,7 @@ def test_an_attempt_more_of_the_outermost_layer_never_makes_fewer_copies(chain: 
 
 
 def test_an_attempt_more_further_in_can_make_fewer_because_it_fails_later() -> None:
-    outer, inner = Layer("outer", 2, lifetime=seconds(4)), Layer("inner", lifetime=seconds(4))
+    outer, inner = Layer(name="outer", attempts=2, lifetime=seconds(4)), Layer(name="inner", lifetime=seconds(4))
     chain = Chain((outer, inner), seconds(3), statement_timeout=seconds(3))
     more = replace(chain, layers=(outer, replace(inner, attempts=2, pause=seconds(1))))
     assert (len(play(chain).copies), len(play(more).copies)) == (2, 1)

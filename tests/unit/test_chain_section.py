@@ -36,11 +36,11 @@ def chain(folder: Path, text: str) -> Chain | None:
 
 def test_the_section_becomes_a_chain_and_kinds_become_numbers(tmp_path: Path) -> None:
     layers = (
-        Layer("scheduler", 7, pause=timedelta(seconds=1), backoff=2),
-        Layer("queue", 3, pause=minutes(1), backoff=2, asynchronous=True),
-        Layer("function", 1, pause=ZERO, backoff=1),
-        Layer("wrapper", 5, minutes(14), END, hands_down=True),
-        Layer("worker"),
+        Layer(name="scheduler", attempts=7, pause=timedelta(seconds=1), backoff=2),
+        Layer(name="queue", attempts=3, pause=minutes(1), backoff=2, asynchronous=True),
+        Layer(name="function", attempts=1, pause=ZERO, backoff=1),
+        Layer(name="wrapper", attempts=5, timeout=minutes(14), lifetime=END, hands_down=True),
+        Layer(name="worker"),
     )
     assert chain(tmp_path, LAYERS) == Chain(layers, QUERY, minutes(14), timedelta(hours=1))
 

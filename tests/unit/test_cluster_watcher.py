@@ -1,45 +1,30 @@
-"""A watch's rhythm, without a server: what it looks at is played."""
+"""A watcher's rhythm on clusters in memory."""
 
 import asyncio
 import time
 from dataclasses import dataclass, field
-from types import SimpleNamespace
 
-from watchdog.core.observed.reasons import Reason
+from support.builders import judge_settings
+from support.memory_source import MemoryServer, MemorySource
+
 from watchdog.core.present.look import Look, Unread
-from watchdog.errors import ReadError
+from watchdog.runtime.arming import Arming
 from watchdog.runtime.cluster_watcher import ClusterWatcher
+from watchdog.runtime.cycle import Cycle
+from watchdog.runtime.read_only_actor import ReadOnlyActor
 
 INTERVAL, AWAY_FOR = 1.0, 0.3
 
 
 @dataclass
-class Cycle:
-    """A cluster that cannot be read until `back_at`, and notes when it was looked at."""
+class Times:
+    """A sink that notes when each look came in."""
 
-    server: str
-    back_at: float
-    looks: list[float] = field(default_factory=list)
-    read_at: float = 0.0
-    placed_at: float = 0.0
-    census: object = None
-    sweeper: object = field(default_factory=lambda: SimpleNamespace(pause=None))
-    source: object = field(default_factory=lambda: SimpleNamespace(close=lambda: None, census_is_stale=False))
+    looks: dict[str, list[float]] = field(default_factory=dict)
 
-    async def renew_census(self) -> None:
-        if time.monotonic() < self.back_at:
-            raise ReadError(Reason.UNREACHABLE, "away")
-
-    async def look(self, *, tick: bool) -> object:
-        assert tick
-        self.read_at = time.monotonic()
-        self.looks.append(self.read_at)
-        return SimpleNamespace(waits=())
-
-
-class Nobody:
     def publish(self, state: Look | Unread) -> None:
-        """Takes no note."""
+        if isinstance(state, Look):
+            self.looks.setdefault(state.server, []).append(state.timing.read_at)
 
 
 class Soon:
@@ -51,27 +36,37 @@ class Soon:
 
 
 async def test_clusters_that_come_back_together_do_not_march_in_step() -> None:
-    begun = time.monotonic()
-    cycles = [Cycle(f"c{number}", begun + AWAY_FOR) for number in range(5)]
+    begun, times = time.monotonic(), Times()
+    servers = [MemoryServer(away=True) for _ in range(5)]
     tasks = []
-    for number, cycle in enumerate(cycles):
-        watch = ClusterWatcher(
-            cycle,  # type: ignore[arg-type]  # as much of a cycle as a watch asks for
-            Nobody(),
+    for number, server in enumerate(servers):
+        source = MemorySource(server)
+        watcher = ClusterWatcher(
+            cycle=Cycle(
+                server=f"c{number}",
+                source=source,
+                judge_settings=judge_settings(interval=INTERVAL),
+                actor=ReadOnlyActor(source=source, arming=Arming()),
+            ),
+            sink=times,
             interval=INTERVAL,
             census_interval=60,
             deadline=1,
-            rng=Soon(),  # type: ignore[arg-type]  # the same
+            rng=Soon(),  # type: ignore[arg-type]  # as much of it as a watcher asks for
         )
-        tasks.append(asyncio.create_task(watch.run(delay=0.0, phase=INTERVAL * number / len(cycles))))
+        tasks.append(asyncio.create_task(watcher.run(delay=0.0, phase=INTERVAL * number / len(servers))))
+    await asyncio.sleep(AWAY_FOR)
+    for server in servers:
+        server.away = False
     async with asyncio.timeout(30):
-        while min(len(cycle.looks) for cycle in cycles) < 4:  # noqa: ASYNC110  # the played clusters tell no event
+        while min([len(times.looks.get(f"c{n}", ())) for n in range(5)]) < 4:  # noqa: ASYNC110  # no event tells of it
             await asyncio.sleep(0.02)
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
-    together = [cycle.looks[0] - begun for cycle in cycles]
+    looks = list(times.looks.values())
+    together = [each[0] - begun for each in looks]
     assert max(together) - min(together) < INTERVAL / 5, "all came back together"
-    phases = sorted((cycle.looks[3] - begun) % INTERVAL for cycle in cycles)
+    phases = sorted((each[3] - begun) % INTERVAL for each in looks)
     gaps = [after - before for before, after in zip(phases, [*phases[1:], phases[0] + INTERVAL], strict=True)]
-    assert min(gaps) > INTERVAL / len(cycles) / 4, "later looks are spread over the interval"
+    assert min(gaps) > INTERVAL / len(servers) / 4, "later looks are spread over the interval"

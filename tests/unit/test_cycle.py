@@ -11,14 +11,14 @@ from support.builders import NOW, backend, book, census, judge_settings, seconds
 from watchdog.core.acting.limits import Bucket, Limits
 from watchdog.core.acting.memory import PolicyMemory
 from watchdog.core.acting.policy import Policy
+from watchdog.core.acting.steps import FollowedLook
 from watchdog.core.acting.verdicts import Decisions
 from watchdog.core.judging.judge import Memory, judge
 from watchdog.core.observed.commands import BackendLookup, Commands
 from watchdog.core.observed.reasons import Reason
 from watchdog.errors import ReadError
-from watchdog.runtime.actor import Acting
 from watchdog.runtime.cycle import Cycle
-from watchdog.runtime.ports import Source
+from watchdog.runtime.ports import Acting, Source
 
 JUDGE_SETTINGS = judge_settings(book(roles={"web_app": 30}))
 ONE_AT_A_TIME = Policy((cancel_rule(),), Limits(per_minute=600, share=0.34))
@@ -43,17 +43,23 @@ class Asked:
 async def decided(source: Asked, *, remembered: Commands, read: Commands) -> Decisions:
     """What is decided of three orphans: words `remembered` of earlier looks, and those `read` in this one."""
     judgement, _ = judge(snapshot(*ROWS), settings=JUDGE_SETTINGS, census=census(), memory=Memory(), tick=True)
-    cycle = Cycle("main", cast("Source", source), JUDGE_SETTINGS, cast("Acting", None), ONE_AT_A_TIME)
+    cycle = Cycle(
+        server="main",
+        source=cast("Source", source),
+        judge_settings=JUDGE_SETTINGS,
+        actor=cast("Acting", None),
+        policy=ONE_AT_A_TIME,
+    )
     cycle.commands = {**remembered, **read}
-    decisions, _ = await cycle._decided(
-        snapshot(*ROWS),
-        judgement,
+    followed = FollowedLook(
+        snapshot=snapshot(*ROWS),
+        judgement=judgement,
         census=census(),
-        status=ARMED,
-        asked=BackendLookup(commands=read),
+        policy=ONE_AT_A_TIME,
+        interval=JUDGE_SETTINGS.interval,
         memory=PolicyMemory(actor=ARMED.actor, since=NOW - seconds(1000), buckets={"orphans": Bucket(10.0, NOW)}),
     )
-    return decisions
+    return (await cycle._decided(followed, status=ARMED, asked=BackendLookup(commands=read))).decisions
 
 
 def due(decisions: Decisions) -> list[int]:

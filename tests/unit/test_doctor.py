@@ -44,8 +44,21 @@ def facts(
     """A server on which everything is fine, but for what is said."""
     seen = look(*(backend(pid=i, role="stranger") for i in range(rows)), judged_by=judge_settings(BOOK))
     people = replace(census(), settings=StoredSettings(stored, {**GOOD, **(settings or {})}), server_version=version)
-    own = OwnRole("pgwatchdog", False, False, False, False, False, 5, 1, True)  # noqa: FBT003  # a row's columns
-    roles = tuple(RoleFacts(name, True, True, False, -1) for name in ("web_app", "etl_app", "pgwatchdog"))  # noqa: FBT003
+    own = OwnRole(
+        name="pgwatchdog",
+        superuser=False,
+        create_role=False,
+        create_database=False,
+        replication=False,
+        bypass_rls=False,
+        connection_limit=5,
+        sessions=1,
+        reserved=True,
+    )  # a row's columns
+    roles = tuple(
+        RoleFacts(name=name, can_login=True, inherits=True, superuser=False, connection_limit=-1)
+        for name in ("web_app", "etl_app", "pgwatchdog")
+    )
     base = Facts(
         look=replace(seen, census=people, snapshot=replace(seen.snapshot, in_recovery=standby)),
         own=own,
@@ -245,7 +258,9 @@ def test_each_check_of_the_census_sees_what_is_there(changes: dict[str, object],
     ],
 )
 def test_a_managed_service_is_recognised_by_its_own_roles(roles: str, service: str) -> None:
-    people = (RoleFacts(roles, False, True, False, -1),)  # noqa: FBT003  # a row's columns
+    people = (
+        RoleFacts(name=roles, can_login=False, inherits=True, superuser=False, connection_limit=-1),
+    )  # a row's columns
     assert one(facts(roles=people), "service").saw.startswith(service)
 
 
@@ -263,9 +278,11 @@ def test_copies_of_a_job_that_declares_none_are_named() -> None:
 
 def test_roles_without_login_superusers_and_strangers_are_not_judged_by_timeouts() -> None:
     people = (
-        RoleFacts("web_app", False, True, False, -1),  # noqa: FBT003  # a row's columns
-        RoleFacts("etl_app", True, True, True, -1),  # noqa: FBT003
-        RoleFacts("other", True, True, False, -1),  # noqa: FBT003
+        RoleFacts(
+            name="web_app", can_login=False, inherits=True, superuser=False, connection_limit=-1
+        ),  # a row's columns
+        RoleFacts(name="etl_app", can_login=True, inherits=True, superuser=True, connection_limit=-1),
+        RoleFacts(name="other", can_login=True, inherits=True, superuser=False, connection_limit=-1),
     )
     assert not [each for each in checks(facts(roles=people)) if each.scope != "cluster"]
 
@@ -290,7 +307,9 @@ def test_the_block_names_each_reason_once_and_reloads_only_where_it_must() -> No
 def test_no_name_on_the_server_can_end_a_comment_and_begin_a_statement() -> None:
     evil = "x\nDROP TABLE accounts;"
     stored = (Stored(None, evil, "statement_timeout", "0"),)
-    people = (RoleFacts(evil, True, True, False, -1),)  # noqa: FBT003  # a row's columns
+    people = (
+        RoleFacts(name=evil, can_login=True, inherits=True, superuser=False, connection_limit=-1),
+    )  # a row's columns
     text = block(checks(facts(stored=stored, roles=people), budgets=book(roles={evil: 30})), server=evil)
     in_comments = [line for line in text.splitlines() if line.startswith("--")]
     assert any("DROP TABLE" in line for line in in_comments)

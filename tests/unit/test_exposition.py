@@ -24,7 +24,12 @@ JUDGE_SETTINGS = judge_settings(book(rule(copies=1, retry_gap=10)))
 
 
 def exposition() -> Exposition:
-    return Exposition(JUDGE_SETTINGS.book, (OVER_BUDGET_RULE,), Bounds(), OwnState(2, loaded_at=1e9).values)
+    return Exposition(
+        book=JUDGE_SETTINGS.book,
+        rules=(OVER_BUDGET_RULE,),
+        bounds=Bounds(),
+        process_values=OwnState(clusters=2, loaded_at=1e9).values,
+    )
 
 
 async def test_golden_the_whole_exposition(golden: Callable[[str, str], None]) -> None:

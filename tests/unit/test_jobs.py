@@ -122,6 +122,6 @@ def test_what_a_pooler_put_behind_a_name_is_taken_off(name: str, true: str, clie
 
 def test_a_name_that_a_pooler_made_too_long_is_read_as_far_as_it_is_whole() -> None:
     name = ("scan:threads:" + "x" * 25 + " - 10.100.200.100:54321")[:63]
-    claim = read_name(name, rules=(JobRule(parse_pattern("scan:{job}:{window}")),))
+    claim = read_name(name, rules=(JobRule(pattern=parse_pattern("scan:{job}:{window}")),))
     assert isinstance(claim, JobClaim)
     assert claim.key == JobKey("threads", "x" * 25)

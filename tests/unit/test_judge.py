@@ -11,6 +11,7 @@ from watchdog.core.acting.memory import PolicyMemory
 from watchdog.core.acting.policy import Policy, decide
 from watchdog.core.acting.protections import PROTECTIONS, Protect, ProtectionContext
 from watchdog.core.acting.rules import OVER_BUDGET_RULE
+from watchdog.core.acting.verdicts import withheld_reason
 from watchdog.core.judging.evidence import Kind
 from watchdog.core.judging.judge import Judgement, Memory, judge
 from watchdog.core.observed.activity import Backend
@@ -104,8 +105,8 @@ def test_nothing_protected_is_ever_proposed_for_action(found: list[Backend]) -> 
         interval=seconds(5),
     )
     for verdict in decisions.verdicts:
-        if verdict.rule is not None and verdict.withheld is None:
-            assert not any(holds(verdict.finding, OVER_BUDGET_RULE, context) for _, holds in PROTECTIONS)
+        if verdict.rule is not None and withheld_reason(verdict) is None:
+            assert not any(each.holds(verdict.finding, OVER_BUDGET_RULE, context) for each in PROTECTIONS)
 
 
 def test_memory_does_not_grow_with_the_number_of_runs_that_have_ended() -> None:

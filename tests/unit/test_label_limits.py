@@ -52,7 +52,7 @@ def decided(
 
 def test_c27_ten_thousand_names_in_a_day_stay_below_the_ceiling_and_end_when_their_cause_ends() -> None:
     cluster_metrics, memory, said = (
-        ClusterMetrics(JUDGE_SETTINGS.book, (OVER_BUDGET_RULE,), BOUNDS),
+        ClusterMetrics(book=JUDGE_SETTINGS.book, rules=(OVER_BUDGET_RULE,), bounds=BOUNDS),
         Memory(),
         PolicyMemory(),
     )
@@ -77,7 +77,16 @@ def test_c27_ten_thousand_names_in_a_day_stay_below_the_ceiling_and_end_when_the
         present = frozenset(case.run for case in judgement.cases)
         decisions, said = decided(judgement, rows, memory=said, at=at)
         said = prune(said, present=present, at=at)
-        look = Look("main", seen, census(), judgement, decisions, JUDGE_SETTINGS.interval, seconds(0.001), tick=True)
+        look = Look(
+            server="main",
+            snapshot=seen,
+            census=census(),
+            judgement=judgement,
+            decisions=decisions,
+            interval=JUDGE_SETTINGS.interval,
+            took=seconds(0.001),
+            tick=True,
+        )
         cluster_metrics.add(look, now=60.0 * minute, unix_time=0.0)
         sizes.append(count(cluster_metrics.series))
         for name, most in CEILING.items():
@@ -96,12 +105,19 @@ def test_c27_ten_thousand_names_in_a_day_stay_below_the_ceiling_and_end_when_the
 
 
 def test_c27_what_folds_is_said_while_it_folds() -> None:
-    cluster_metrics = ClusterMetrics(JUDGE_SETTINGS.book, (OVER_BUDGET_RULE,), BOUNDS)
+    cluster_metrics = ClusterMetrics(book=JUDGE_SETTINGS.book, rules=(OVER_BUDGET_RULE,), bounds=BOUNDS)
     rows = [backend(pid=k, role=f"role{k}", name=f"scan:job{k}:w", query=100) for k in range(100)]
     judgement, _ = judge(snapshot(*rows), settings=JUDGE_SETTINGS, census=census(), memory=Memory(), tick=True)
     decisions, _ = decided(judgement, rows, memory=PolicyMemory(), at=NOW)
     look = Look(
-        "main", snapshot(*rows), census(), judgement, decisions, JUDGE_SETTINGS.interval, seconds(0.001), tick=True
+        server="main",
+        snapshot=snapshot(*rows),
+        census=census(),
+        judgement=judgement,
+        decisions=decisions,
+        interval=JUDGE_SETTINGS.interval,
+        took=seconds(0.001),
+        tick=True,
     )
     cluster_metrics.add(look, now=0.0, unix_time=0.0)
     folded = cluster_metrics.series.gauges["label_values_folded"]

@@ -373,9 +373,9 @@ async def test_the_writer_puts_intents_answers_and_effects_on_record(url: str) -
     acts = [act(f"a{number}") for number in range(4)]
     await writer.intend(acts)
     done = [
-        ActResult(acts[0], Result.SIGNALLED, seconds(0.1)),
-        ActResult(acts[1], Result.PROTECTED, seconds(0.1), Withheld.WRITER),
-        ActResult(acts[2], Result.NOT_PERMITTED, seconds(0.1), detail="must be a member of the role"),
+        ActResult(act=acts[0], result=Result.SIGNALLED, took=seconds(0.1)),
+        ActResult(act=acts[1], result=Result.PROTECTED, took=seconds(0.1), withheld=Withheld.WRITER),
+        ActResult(act=acts[2], result=Result.NOT_PERMITTED, took=seconds(0.1), detail="must be a member of the role"),
     ]
     seen = [effect("a0", Outcome.MOVED_ON, at=NOW + seconds(1))]
     await writer.record(done, effects=seen, came_back=[("a0", NOW + seconds(2))])
@@ -486,9 +486,11 @@ async def test_an_answer_that_comes_too_late_is_written_all_the_same_and_again_w
     writer = Writer(store, SOON)
     hang(store)
     with pytest.raises(LedgerError):
-        await writer.record([ActResult(act("a0"), Result.SIGNALLED, seconds(0))], effects=(), came_back=())
+        await writer.record(
+            [ActResult(act=act("a0"), result=Result.SIGNALLED, took=seconds(0))], effects=(), came_back=()
+        )
     go_on(store)
-    await writer.record([ActResult(act("a0"), Result.SIGNALLED, seconds(0))], effects=(), came_back=())
+    await writer.record([ActResult(act=act("a0"), result=Result.SIGNALLED, took=seconds(0))], effects=(), came_back=())
     assert [(row["id"], row["result"]) for row in rows(store.url)] == [("a0", "signalled")]
 
 

@@ -101,14 +101,14 @@ def test_a_chain_s_retries_are_those_that_time_lets_through() -> None:
 
 
 def test_a_chain_s_own_spike_has_its_period_its_work_and_its_callers_patience() -> None:
-    app = Layer("app", attempts=4, timeout=minutes(15))
+    app = Layer(name="app", attempts=4, timeout=minutes(15))
     chain = Chain((app,), minutes(5), period=minutes(10))
     assert spike_of(chain) == Spike()
     bounded = spike_of(replace(chain, statement_timeout=minutes(14)))
     assert bounded is not None
     assert bounded.patience == minutes(14)
     assert spike_of(replace(chain, period=None)) is None
-    forever = spike_of(replace(chain, layers=(Layer("app", 4),)))
+    forever = spike_of(replace(chain, layers=(Layer(name="app", attempts=4),)))
     assert forever is not None
     assert (forever.patience, forever.retries) == (None, 0)
 

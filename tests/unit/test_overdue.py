@@ -58,7 +58,7 @@ def test_an_unkeyed_long_transaction_of_short_statements_is_holding_never_an_orp
 
 
 def test_one_long_statement_inside_its_budget_does_not_hold_however_short_the_limit_for_holding() -> None:
-    budgets = BudgetBook(roles={"web_app": BudgetSpec(seconds(900), holding=seconds(60))})
+    budgets = BudgetBook(roles={"web_app": BudgetSpec(limit=seconds(900), holding=seconds(60))})
     assert kind(backend(query=300, xact=300.1), budgets=budgets) is None
     assert kind(backend(query=1, xact=300), budgets=budgets) is Kind.HOLDING
 
@@ -69,7 +69,7 @@ def test_a_transaction_waiting_for_its_client_holds() -> None:
 
 
 def test_holding_has_a_limit_of_its_own_with_the_grace_on_top() -> None:
-    budgets = BudgetBook(grace=seconds(5), roles={"web_app": BudgetSpec(seconds(30), holding=seconds(60))})
+    budgets = BudgetBook(grace=seconds(5), roles={"web_app": BudgetSpec(limit=seconds(30), holding=seconds(60))})
     row = {"state": "idle in transaction", "query": 40.0, "wait": CLIENT_READ}
     assert kind(backend(xact=64.9, **row), budgets=budgets) is None  # type: ignore[arg-type]  # a row's columns
     assert kind(backend(xact=65, **row), budgets=budgets) is Kind.HOLDING  # type: ignore[arg-type]
@@ -125,6 +125,6 @@ def test_a_name_from_a_pooled_role_is_not_read() -> None:
 
 
 def test_a_running_row_without_a_start_is_counted_as_unreadable() -> None:
-    empty = Snapshot(NOW, NOW, in_recovery=False, sees_all=True, backends=(backend(query=None),))
+    empty = Snapshot(at=NOW, postmaster_start=NOW, in_recovery=False, sees_all=True, backends=(backend(query=None),))
     cases, unreadable = cases_of(empty, book=book(), pooled=frozenset(), interval=seconds(5), namings={})
     assert (cases, unreadable) == ([], 1)

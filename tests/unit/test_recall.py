@@ -20,7 +20,7 @@ from watchdog.core.acting.policy import Policy
 from watchdog.core.acting.protections import Protect
 from watchdog.core.acting.recall import Recorded, recall
 from watchdog.core.acting.status import ActingStatus
-from watchdog.core.acting.verdicts import Hand, Withheld
+from watchdog.core.acting.verdicts import Hand, UnderWay, Withheld
 from watchdog.core.observed.activity import Backend, Run
 from watchdog.ledger.rows import recorded_of, row_of
 
@@ -45,7 +45,7 @@ class Ledger:
 
     def take(self, step: Step, *, at: float) -> None:
         """Put on record what one look brought."""
-        for done in step.done:
+        for done in step.results:
             self.intend(done.act)
             self.rows[done.act.id]["result"] = str(done.result)
         self.see(step.effects)
@@ -141,10 +141,10 @@ def test_an_act_that_may_have_been_signalled_counts_as_a_try(result: Result | No
     one.ledger.rows["act1"]["result"] = None if result is None else str(result)
     again = one.restart(at=1).warmed(at=1)
     step = again.look(aged(1, 100, at=1), at=1)
-    assert (step.signalled, step.verdict(1).carried_out) == ([], True), "its effect is awaited"
+    assert (step.signalled, isinstance(step.verdict(1), UnderWay)) == ([], True), "its effect is awaited"
     step = again.look(aged(1, 100, at=5), at=5)
     assert [each.outcome for each in step.effects] == [Outcome.STILL_THERE]
-    assert [each.act.attempt for each in step.done] == [2]
+    assert [each.act.attempt for each in step.results] == [2]
 
 
 def test_tries_stay_spent() -> None:
@@ -152,7 +152,7 @@ def test_tries_stay_spent() -> None:
     attempts = []
     for at in range(0, 60, 5):
         step = one.look(aged(1, 100, at=at), at=at)
-        attempts += [each.act.attempt for each in step.done]
+        attempts += [each.act.attempt for each in step.results]
         one = one.restart(at=at + 1).warmed(at=at + 1)
     assert attempts == [1, 2, 3]
     assert one.look(aged(1, 100, at=61), at=61).withheld(1) is Withheld.INEFFECTIVE
@@ -349,7 +349,7 @@ def test_a_rehearsed_run_is_not_rehearsed_again_and_ends_once() -> None:
     for at in (10, 20, 30):
         one = one.restart(at=at).warmed(at=at)
         step = one.look(aged(1, 100, at=at), at=at)
-        assert (step.signalled, step.verdict(1).carried_out) == ([], True)
+        assert (step.signalled, isinstance(step.verdict(1), UnderWay)) == ([], True)
     [effect] = one.look(at=40).effects
     assert (effect.outcome, effect.regret) == (Outcome.ENDED_BY_ITSELF, True)
     assert one.restart(at=50).look(at=50).effects == []
@@ -486,7 +486,7 @@ class World:
 
     def take(self, step: Step, *, at: int) -> None:
         """Let the signals of one look have their effects."""
-        for done in step.done:
+        for done in step.results:
             run, pid = done.act.finding.run, done.act.finding.backend.pid
             self.sent[run] = self.sent.get(run, 0) + 1
             if done.result is Result.SIGNALLED and pid not in self.load.stubborn:
@@ -508,7 +508,7 @@ def played(load: Workload, *, restarts: frozenset[int], kills: bool = False) -> 
             one = one.restart(at=at)
         step = one.play.look(*world.rows(at), at=at)
         if kills and at + 2 in restarts:
-            for done in step.done:
+            for done in step.results:
                 one.ledger.intend(done.act)
         else:
             one.ledger.take(step, at=at)

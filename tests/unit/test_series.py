@@ -2,10 +2,10 @@
 
 from datetime import timedelta
 
-from support.acting import ONCE, commands_of
+from support.acting import ONCE, act_of, commands_of
 from support.builders import NOW, backend, book, census, judge_settings, rule, snapshot
 
-from watchdog.core.acting.acts import Act, ActResult, Result
+from watchdog.core.acting.acts import ActResult, Result
 from watchdog.core.acting.memory import PolicyMemory
 from watchdog.core.acting.policy import Policy, decide
 from watchdog.core.acting.protections import Protect, ProtectionContext
@@ -35,26 +35,26 @@ def look(*rows: Backend, judged_by: JudgeSettings = JUDGE_SETTINGS) -> Look:
         interval=judged_by.interval,
     )
     took = timedelta(milliseconds=1)
-    done = tuple(
-        ActResult(Act(f"act{i}", "main", verdict, 1, NOW), Result.REHEARSED, took)
+    results = tuple(
+        ActResult(act=act_of(verdict, number=i), result=Result.REHEARSED, took=took)
         for i, verdict in enumerate(decisions.due)
     )
     return Look(
-        "main",
-        snapshot(*rows),
-        census(),
-        judgement,
-        decisions,
-        judged_by.interval,
-        took,
+        server="main",
+        snapshot=snapshot(*rows),
+        census=census(),
+        judgement=judgement,
+        decisions=decisions,
+        interval=judged_by.interval,
+        took=took,
         tick=True,
         status=ONCE,
-        done=done,
+        results=results,
     )
 
 
 def cluster_metrics(bounds: Bounds | None = None) -> ClusterMetrics:
-    return ClusterMetrics(JUDGE_SETTINGS.book, (OVER_BUDGET_RULE,), bounds or Bounds())
+    return ClusterMetrics(book=JUDGE_SETTINGS.book, rules=(OVER_BUDGET_RULE,), bounds=bounds or Bounds())
 
 
 def test_a_series_appears_with_0_before_anything_is_found() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from watchdog.core.acting.verdicts import Action
+from watchdog.core.acting.rules import Action
 from watchdog.core.judging.evidence import Evidence, Kind
 from watchdog.core.observed.activity import Clock
 from watchdog.errors import ConfigurationError

@@ -2,13 +2,11 @@
 
 import asyncio
 from collections.abc import Iterable
-from dataclasses import dataclass, field
-from types import SimpleNamespace
+from dataclasses import dataclass
 from typing import Never
 
 import pytest
 
-from watchdog.runtime.cluster_watcher import ClusterWatcher
 from watchdog.runtime.supervisor import FIRST_LOOKS, Supervisor
 
 INTERVAL = 5.0
@@ -17,20 +15,18 @@ Begun = dict[str, tuple[float, float]]
 
 @dataclass
 class Played:
-    """As much of a watch as a fleet asks for."""
+    """A watcher that notes when it is told to begin."""
 
     server: str
     begun: Begun
     identity: str = "as before"
     interval: float = INTERVAL
-    cycle: SimpleNamespace = field(init=False)
 
-    def __post_init__(self) -> None:
-        source = SimpleNamespace(identity=self.identity)
-        self.cycle = SimpleNamespace(server=self.server, source=source, inherit_state=lambda _: None)
-
-    def apply_config(self, other: object) -> None:
+    def apply_config(self, other: "Played") -> None:
         """Goes on."""
+
+    def inherit_state(self, before: "Played") -> None:
+        """Has nothing to remember."""
 
     async def run(self, *, delay: float, phase: float) -> Never:
         self.begun[self.server] = (delay, phase)
@@ -40,11 +36,11 @@ class Played:
 
 async def begun_by(*configurations: Iterable[tuple[str, str]]) -> Begun:
     """What the last of these configurations, taken on one after the other, has begun: delay and phase by server."""
-    supervisor, stop, begun = Supervisor(), asyncio.Event(), Begun()
+    supervisor, stop, begun = Supervisor[Played](), asyncio.Event(), Begun()
     running = None
     for listed in configurations:
         begun.clear()
-        watchers: list[ClusterWatcher] = [Played(server, begun, identity) for server, identity in listed]  # type: ignore[misc]
+        watchers = [Played(server, begun, identity) for server, identity in listed]
         if running is None:
             running = asyncio.create_task(supervisor.run(watchers, stop=stop))
         else:

@@ -43,7 +43,7 @@ class Source:
 
 
 def sweeper(kernel: Kernel, source: Source | None = None) -> Sweeper:
-    return Sweeper(source or Source(), kernel)  # type: ignore[arg-type]  # only its ends are asked for
+    return Sweeper(source=source or Source(), sockets=kernel)  # type: ignore[arg-type]  # only its ends are asked for
 
 
 def row(pid: int, **more: object) -> Backend:
@@ -199,7 +199,7 @@ def test_all_evidence_is_listed_and_the_strongest_is_the_label() -> None:
 
 def test_callers_that_leave_on_purpose_are_not_missed() -> None:
     budgets = book(rule(budgets={"nightly": 3600}), roles={"web_app": 30})
-    detached = replace(budgets, roles={"web_app": BudgetSpec(seconds(30), detached=True)})
+    detached = replace(budgets, roles={"web_app": BudgetSpec(limit=seconds(30), detached=True)})
     assert findings(row(1), gone=frozenset({run_of(row(1))}), settings=judge_settings(detached)) == []
 
 

@@ -13,6 +13,7 @@ from watchdog.runtime.cluster_watcher import ClusterWatcher
 from watchdog.runtime.cycle import Cycle
 from watchdog.runtime.latest_states import LatestStates
 from watchdog.runtime.log_sink import LogSink
+from watchdog.runtime.outbox import Outbox
 from watchdog.runtime.ports import Sink
 from watchdog.runtime.supervisor import Supervisor
 from watchdog.settings.tree import ClusterSettings, LabelSettings, Settings
@@ -37,8 +38,10 @@ def daemon(
 
     `sinks` are told of every look as well; `say` gets one line of JSON for each act; `dry_run` is the command line's.
     """
-    own = OwnState(len(settings.clusters))
-    exposition = Exposition(settings.book, settings.policy.rules, _bounds(settings.labels), own.values)
+    own = OwnState(clusters=len(settings.clusters))
+    exposition = Exposition(
+        book=settings.book, rules=settings.policy.rules, bounds=_bounds(settings.labels), process_values=own.values
+    )
     latest = LatestStates([LogSink(say), exposition, *sinks])
     arming = arming_of(settings, dry_run=dry_run)
     ledgers = _Ledgers()
@@ -64,7 +67,16 @@ def daemon(
         )
 
     return Daemon(
-        settings, apply_config, watchers, latest, Supervisor(), exposition, own, reload, arming, ledgers.prune
+        settings=settings,
+        apply_config=apply_config,
+        watchers=watchers,
+        latest=latest,
+        supervisor=Supervisor(),
+        exposition=exposition,
+        own=own,
+        reload=reload,
+        arming=arming,
+        prune=ledgers.prune,
     )
 
 
@@ -95,14 +107,21 @@ def _acting(
     cluster: ClusterSettings, *, settings: Settings, arming: Arming, ledger: "Writer | None", sockets: KernelSockets
 ) -> Cycle:
     source, judge_settings = source_of(cluster, settings=settings, pause=timedelta(0))
-    actor = Actor(cluster.name, source, arming, settings.policy, cluster.enforces, ledger)
-    return Cycle(cluster.name, source, judge_settings, actor, settings.policy, sockets)
+    outbox = Outbox(server=cluster.name, ledger=ledger)
+    return Cycle(
+        server=cluster.name,
+        source=source,
+        judge_settings=judge_settings,
+        actor=Actor(source=source, arming=arming, outbox=outbox, enforces=cluster.enforces),
+        policy=settings.policy,
+        sockets=sockets,
+    )
 
 
 def _watcher(cycle: Cycle, *, settings: Settings, latest: LatestStates) -> ClusterWatcher:
     return ClusterWatcher(
-        cycle,
-        latest,
+        cycle=cycle,
+        sink=latest,
         interval=cycle.judge_settings.interval.total_seconds(),
         census_interval=settings.census_interval.total_seconds(),
         deadline=settings.timeout.total_seconds(),

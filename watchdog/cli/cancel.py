@@ -47,12 +47,12 @@ async def _cancel(
     settings: Settings, server: str, pid: int, start: datetime, dry_run: bool
 ) -> tuple[ActResult, ObservedEffect | None] | Refusal:
     cycle, ledger = wiring.manual(settings, server)
-    if not dry_run and cycle.actor.arming.is_disarmed_by_file:
-        return Refusal(f"the disarm file {settings.disarm_file} exists, or cannot be looked for")
     try:
-        return await manual_cancel(cycle, ledger, pid=pid, start=start, rehearse=dry_run)
+        return await manual_cancel(
+            cycle, ledger, pid=pid, start=start, rehearse=dry_run, disarm_file=settings.disarm_file
+        )
     finally:
-        cycle.source.close()
+        cycle.close()
 
 
 def _instant(text: str) -> datetime:

@@ -39,7 +39,7 @@ def tune_interpreter() -> None:
     gc.freeze()  # what has been imported stays for good: no collection need walk it again
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Daemon:
     """A configured daemon. `reload` reads the configuration anew; None where there is nothing to read."""
 
@@ -47,7 +47,7 @@ class Daemon:
     apply_config: Callable[[Settings], None]
     watchers: Callable[[Settings], list[ClusterWatcher]]
     latest: LatestStates
-    supervisor: Supervisor
+    supervisor: Supervisor[ClusterWatcher]
     exposition: Exposition
     own: OwnState
     reload: Callable[[], Settings] | None
@@ -80,15 +80,16 @@ class Daemon:
         log.info(Event.LISTENING, address=listener.address, clusters=len(self.settings.clusters), mode=mode)
         if listening is not None:
             listening(listener.address)
-        aside = [
-            asyncio.create_task(self.own.measure_lag(), name="lag"),
-            asyncio.create_task(self._prune(), name="prune"),
-        ]
-        try:
-            await self.supervisor.run(self.watchers(self.settings), stop=stop)
-        finally:
-            for task in aside:
-                task.cancel()
+        async with asyncio.TaskGroup() as group:
+            aside = [
+                group.create_task(self.own.measure_lag(), name="lag"),
+                group.create_task(self._prune(), name="prune"),
+            ]
+            try:
+                await self.supervisor.run(self.watchers(self.settings), stop=stop)
+            finally:
+                for task in aside:
+                    task.cancel()
 
     async def _prune(self) -> Never:
         """Drop what the ledger need not keep any longer: at the start, and once a day."""
@@ -97,6 +98,8 @@ class Daemon:
                 await self.prune()
             except LedgerError as error:
                 get_logger().warning(Event.LEDGER_FAILED, detail=str(error))
+            except Exception:  # noqa: BLE001  # a bug in it must not end the watch
+                get_logger().exception(Event.INTERNAL_ERROR)
             await asyncio.sleep(DAY)
 
     def handle_signals(self, stop: asyncio.Event) -> None:

@@ -63,7 +63,7 @@ async def _demo(folder: Path, *, guardian: Guardian, keep: bool) -> None:
     console.print("Booting a Postgres of its own …")
     server = await asyncio.to_thread(_boot, folder, guardian)
     cast = await asyncio.to_thread(prepare, server)
-    theatre = _Theatre(_Files.write(folder, server), console, guardian, server, cast)
+    theatre = _Theatre(files=_Files.write(folder, server), console=console, guardian=guardian, server=server, cast=cast)
     console.print("\nRound one, in dry run: everything is decided, nothing is signalled.")
     dry_run = await theatre.play(theatre.files.dry_run)
     console.print("\nRound two, armed: the same stories, and what policy decides is done.")
@@ -75,7 +75,7 @@ async def _demo(folder: Path, *, guardian: Guardian, keep: bool) -> None:
         await theatre.stay()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Theatre:
     """What both rounds have in common. Each has a daemon of its own, with an ordinary file for the usual code path."""
 
@@ -87,7 +87,11 @@ class _Theatre:
 
     async def play(self, configuration: Path) -> Works:
         """One round: every story once, while a daemon with this configuration watches."""
-        stage = Stage(self.server, self.guardian, lambda at, text: self.console.print(f"  {at:5.1f} s  {text}"))
+        stage = Stage(
+            server=self.server,
+            guardian=self.guardian,
+            announce=lambda at, text: self.console.print(f"  {at:5.1f} s  {text}"),
+        )
         async with self._watched(configuration, stage):
             return await stage.play(self.cast)
 

@@ -42,7 +42,7 @@ async def _explain(settings: Settings, server: str, pid: int) -> str:
             return "".join(map(_written, lines))
         there = any(found == pid for found, _ in asked.alive)
     finally:
-        cycle.source.close()
+        cycle.close()
     what = "is idle, or no client: there is nothing to judge" if there else "is not there"
     return f"pid {pid} on {server} {what}.\n"
 

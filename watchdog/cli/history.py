@@ -50,7 +50,17 @@ def history(  # noqa: PLR0913, PLR0917  # one option for each column that people
     if settings.ledger_url is None:
         raise UsageError(f"{settings.source}: ledger.url is not set, so nothing is on record")
     begin = None if since is None else datetime.now(UTC) - duration(since, option="--since")
-    wanted = Wanted(server, rule, role, job, hand, result, outcome, begin, limit)
+    wanted = Wanted(
+        server=server,
+        rule=rule,
+        role=role,
+        job=job,
+        hand=hand,
+        result=result,
+        outcome=outcome,
+        since=begin,
+        limit=limit,
+    )
     store = Store(settings.ledger_url)
     try:
         acts = store.history(wanted)

@@ -74,7 +74,7 @@ async def _report(settings: Settings, *, form: Output, pause: timedelta | None) 
             await asyncio.sleep(pause.total_seconds())
     finally:
         for cycle in cycles:
-            cycle.source.close()
+            cycle.close()
 
 
 async def _state(cycle: Cycle) -> State:
@@ -85,7 +85,7 @@ async def _state(cycle: Cycle) -> State:
         return Unread(cycle.server, error.reason, str(error))
     except Exception as error:  # noqa: BLE001  # a bug in one cluster's look leaves the others' alone
         get_logger().exception(Event.INTERNAL_ERROR, server=cycle.server)
-        cycle.source.close()
+        cycle.close()
         return Unread(cycle.server, Reason.INTERNAL, f"{type(error).__name__}: {error}")
 
 

@@ -11,16 +11,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from watchdog.core.acting.protected_names import PROVIDER_ROLES
-from watchdog.core.acting.verdicts import Action
+from watchdog.core.acting.rules import Action
 from watchdog.core.judging.budgets import DEFAULT_GRACE, BudgetBook
 from watchdog.core.judging.judge import JudgeSettings
 from watchdog.errors import UsageError
 from watchdog.postgres.dsn import check_dsn, target_of
 from watchdog.postgres.password import Password
 from watchdog.postgres.source import PostgresSource
-from watchdog.runtime.actor import ReadOnlyActor
 from watchdog.runtime.arming import Arming
 from watchdog.runtime.cycle import Cycle
+from watchdog.runtime.read_only_actor import ReadOnlyActor
 from watchdog.runtime.timetable import interval_in_force
 from watchdog.settings import load, schema
 from watchdog.settings.tree import ClusterSettings, LabelSettings, Settings
@@ -76,7 +76,15 @@ def settings_for(
         problem = check_dsn(dsn)
         if problem is not None:
             raise UsageError(problem)
-        clusters.append(ClusterSettings(_fresh_name(dsn, clusters), dsn, None, None, frozenset()))
+        clusters.append(
+            ClusterSettings(
+                name=_fresh_name(dsn, clusters),
+                dsn=dsn,
+                password_file=None,
+                password_command=None,
+                pooled_roles=frozenset(),
+            )
+        )
     book = BudgetBook(default=budget, provider_roles=PROVIDER_ROLES, grace=DEFAULT_GRACE if grace is None else grace)
     poll = schema.Poll()
     labels = schema.Labels()
@@ -90,7 +98,12 @@ def settings_for(
         clusters=tuple(clusters),
         book=book,
         labels=LabelSettings(
-            frozenset(), frozenset(), frozenset(), labels.max_roles, labels.max_jobs, labels.max_databases
+            roles=frozenset(),
+            jobs=frozenset(),
+            databases=frozenset(),
+            max_roles=labels.max_roles,
+            max_jobs=labels.max_jobs,
+            max_databases=labels.max_databases,
         ),
         warnings=(),
     )
@@ -144,8 +157,17 @@ def arming_of(settings: Settings, *, dry_run: bool) -> Arming:
 
 def _looking(cluster: ClusterSettings, *, settings: Settings, arming: Arming, pause: timedelta) -> Cycle:
     source, judge_settings = source_of(cluster, settings=settings, pause=pause)
-    actor = ReadOnlyActor(source, arming, cluster.enforces, has_ledger=settings.ledger_url is not None)
-    return Cycle(cluster.name, source, judge_settings, actor, settings.policy, KernelSockets())
+    actor = ReadOnlyActor(
+        source=source, arming=arming, enforces=cluster.enforces, has_ledger=settings.ledger_url is not None
+    )
+    return Cycle(
+        server=cluster.name,
+        source=source,
+        judge_settings=judge_settings,
+        actor=actor,
+        policy=settings.policy,
+        sockets=KernelSockets(),
+    )
 
 
 def source_of(

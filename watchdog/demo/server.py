@@ -38,7 +38,7 @@ ATTEMPTS = 10
 START_PATIENCE = 30.0
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class EmbeddedServer:
     """A server of ours. `password` is that of every role that `create_role` makes, and of `postgres`."""
 
@@ -139,7 +139,9 @@ def create_server(
         os.chown(directory, int(str(identity["user"])), int(str(identity["group"])))
         directory.chmod(0o755)
     found = _reachable(binaries or find_binaries(), into=directory)
-    server = EmbeddedServer(directory, found, guardian, {**SETTINGS, **(settings or {})})
+    server = EmbeddedServer(
+        directory=directory, binaries=found, guardian=guardian, settings={**SETTINGS, **(settings or {})}
+    )
     password_file = directory / "password"
     password_file.write_text(server.password, encoding="ascii")
     if identity:

@@ -40,7 +40,7 @@ Announce = Callable[[float, str], None]
 """Is told a second of the play and what happened."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Stage:
     """Plays the stories on a server, once. A sink of the daemon's looks at the same time."""
 
@@ -62,7 +62,7 @@ class Stage:
             for news in work.learn(state, at=self._now()):
                 self._tell(work.story, news)
         followed = (Result.SIGNALLED, Result.REHEARSED, Result.TIMED_OUT)
-        self._open_acts |= {done.act.id for done in state.done if done.result in followed}
+        self._open_acts |= {done.act.id for done in state.results if done.result in followed}
         self._open_acts -= {effect.id for effect in state.effects}
 
     async def play(self, cast: Sequence[Story]) -> list[Work]:
@@ -131,7 +131,7 @@ class Stage:
     def _note(self, story: Story, *, event: str, pid: int) -> None:
         match event:
             case "started":
-                self.works[pid] = Work(story, pid, self._now())
+                self.works[pid] = Work(story=story, pid=pid, began=self._now())
                 if story.named or story.options:
                     self._tell(story, story.title)
             case "left":

@@ -40,7 +40,7 @@ WRITING_WORK = f"INSERT INTO receipts SELECT n FROM generate_series(1, {RECEIPTS
 """14 s, and a transaction id from the first row on."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Story:
     """One story. `killed_after`: seconds after which the stage kills the caller; `named`: the kind it ends up as."""
 
@@ -64,42 +64,51 @@ def stories(cross_join: str) -> list[Story]:
     """All stories; `cross_join` is a real one that takes this machine about 18 s."""
     return [
         Story(
-            "A", "client killed, server as it comes", "waits", "web_app", "checkout",
-            {"sql": cross_join}, killed_after=LEAVES, named="orphan",
+            name="A", title="client killed, server as it comes", kind="waits",
+            role="web_app", application="checkout",
+            arguments={"sql": cross_join}, killed_after=LEAVES, named="orphan",
         ),
         Story(
-            "B", "client killed, connection check 0.1s", "waits_async", "web_app", "search",
-            {"sql": LONG_WORK, "settings": {"client_connection_check_interval": "100"}}, killed_after=LEAVES,
+            name="B", title="client killed, connection check 0.1s", kind="waits_async",
+            role="web_app", application="search",
+            arguments={"sql": LONG_WORK, "settings": {"client_connection_check_interval": "100"}}, killed_after=LEAVES,
         ),
         Story(
-            "C", "client killed, statement_timeout", "waits", "web_app", "invoices",
-            {"sql": LONG_WORK}, options="-c statement_timeout=5000", killed_after=LEAVES, named="orphan",
+            name="C", title="client killed, statement_timeout", kind="waits",
+            role="web_app", application="invoices",
+            arguments={"sql": LONG_WORK}, options="-c statement_timeout=5000", killed_after=LEAVES, named="orphan",
         ),
         Story(
-            "D", "client alive, its own caller gone", "middle_layer", "web_app", "gateway",
-            {"sql": LONG_WORK, "leaves": LEAVES}, named="orphan",
+            name="D", title="client alive, its own caller gone", kind="middle_layer",
+            role="web_app", application="gateway",
+            arguments={"sql": LONG_WORK, "leaves": LEAVES}, named="orphan",
         ),
         Story(
-            "E", "retry ladder: gives up after 4 s", "retries", "etl_app", "scan:threads:2026-11",
-            {"sql": LONG_WORK, "leaves": 4.0, "attempts": 3}, named="orphan",
+            name="E", title="retry ladder: gives up after 4 s", kind="retries",
+            role="etl_app", application="scan:threads:2026-11",
+            arguments={"sql": LONG_WORK, "leaves": 4.0, "attempts": 3}, named="orphan",
         ),
         Story(
-            "F", "nears its budget and ends in time", "waits", "etl_app", "scan:digest:2026-11",
-            {"sql": "SELECT count(pg_sleep(0.1)) FROM generate_series(1, 135)"}, named="nearing",
+            name="F", title="nears its budget and ends in time", kind="waits",
+            role="etl_app", application="scan:digest:2026-11",
+            arguments={"sql": "SELECT count(pg_sleep(0.1)) FROM generate_series(1, 135)"}, named="nearing",
         ),
-        Story("G", "an idle pool", "pool", "web_app", "pool"),
-        Story("H", "a LISTEN session", "listener", "web_app", "listener"),
+        Story(name="G", title="an idle pool", kind="pool", role="web_app", application="pool"),
+        Story(name="H", title="a LISTEN session", kind="listener", role="web_app", application="listener"),
         Story(
-            "I", "a transaction of many short calls", "calls", "web_app", "basket",
-            {"sql": "SELECT pg_sleep(0.1)", "calls": 120},
+            name="I", title="a transaction of many short calls", kind="calls",
+            role="web_app", application="basket",
+            arguments={"sql": "SELECT pg_sleep(0.1)", "calls": 120},
         ),
         Story(
-            "J", "a parallel query", "waits", "etl_app", "statistics",
-            {"sql": "SELECT count(pg_sleep(0.01)) FROM parallel_rows"},
+            name="J", title="a parallel query", kind="waits",
+            role="etl_app", application="statistics",
+            arguments={"sql": "SELECT count(pg_sleep(0.01)) FROM parallel_rows"},
             options="-c parallel_setup_cost=0 -c parallel_tuple_cost=0 -c min_parallel_table_scan_size=0",
         ),
         Story(
-            "K", "client killed, it has written", "waits", "web_app", "receipts",
-            {"sql": WRITING_WORK}, killed_after=LEAVES, named="orphan",
+            name="K", title="client killed, it has written", kind="waits",
+            role="web_app", application="receipts",
+            arguments={"sql": WRITING_WORK}, killed_after=LEAVES, named="orphan",
         ),
     ]  # fmt: skip

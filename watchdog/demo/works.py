@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from watchdog.core.acting.acts import ActResult, Result
-from watchdog.core.acting.verdicts import Verdict, Withheld
+from watchdog.core.acting.verdicts import ActionWithheld, Verdict, Withheld
 from watchdog.core.judging.evidence import Finding, Kind
 from watchdog.core.present.look import Look
 from watchdog.demo.stories import Story
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Work:
     """One caller's work on the server, by its backend; times are seconds of the play."""
 
@@ -46,7 +46,7 @@ class Work:
         for verdict in look.decisions.news:
             if verdict.finding.backend.pid == self.pid:
                 yield from self._leave_alone(verdict)
-        for done in look.done:
+        for done in look.results:
             if done.act.finding.backend.pid == self.pid:
                 yield self._act(done, at=at)
 
@@ -59,9 +59,9 @@ class Work:
             self.evidence |= set(finding.evidence)
 
     def _leave_alone(self, verdict: Verdict) -> Iterator[str]:
-        if verdict.withheld is not None:
-            self.withheld = verdict.withheld
-            yield f"left alone: {_words(verdict.withheld)}"
+        if isinstance(verdict, ActionWithheld):
+            self.withheld = verdict.reason
+            yield f"left alone: {_words(verdict.reason)}"
 
     def _act(self, done: ActResult, *, at: float) -> str:
         match done.result:

@@ -12,7 +12,7 @@ from watchdog.ledger.tables import ACTS
 MAX_SHOWN = 10_000
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
     """Which acts: every field that is given must be equal, `since` is the earliest, `limit` the most, newest first."""
 

@@ -22,8 +22,8 @@ def row_of(act: Act) -> dict[str, object]:
     return {
         "id": act.id,
         "server": act.server,
-        "rule": act.verdict.rule or "",
-        "hand": str(act.verdict.hand),
+        "rule": act.rule.name,
+        "hand": str(act.hand),
         "kind": str(finding.kind),
         "evidence": ",".join(finding.evidence),
         "attempt": act.attempt,

@@ -18,7 +18,7 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 
 from watchdog.core.acting.acts import Act, ObservedEffect, Outcome, Result
 from watchdog.core.acting.recall import Recorded
-from watchdog.errors import LedgerError
+from watchdog.errors import LedgerError, LedgerRefusedError
 from watchdog.ledger.history import Wanted, query_of
 from watchdog.ledger.rows import recorded_of, row_of
 from watchdog.ledger.tables import ACTS, SCHEMA, STEPS, Step
@@ -207,7 +207,7 @@ def _migrate(connection: Connection, steps: Sequence[Step]) -> None:
         SCHEMA.create(connection)
         connection.execute(insert(SCHEMA).values(schema_version=0))
     if version > len(steps):
-        raise LedgerError(
+        raise LedgerRefusedError(
             f"ledger: its schema is version {version}, newer than this pgwatchdog's {len(steps)}; "
             "use a newer pgwatchdog or another ledger"
         )

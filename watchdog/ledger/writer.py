@@ -23,7 +23,7 @@ T = TypeVar("T")
 Waiter = asyncio.Future[Any]  # of whatever the call gives
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class _Job:
     """One call for the thread. `given_up` once nobody waits: then it is not begun any more."""
 
@@ -92,7 +92,7 @@ class Writer:
     async def _run(self, call: Callable[[], T], *, late: Callable[[], object] | None = None) -> T:
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[T] = loop.create_future()
-        job = _Job(call, loop, waiter, late)
+        job = _Job(call=call, loop=loop, waiter=waiter, late=late)
         self._jobs.put(job)
         if self._thread is None:
             self._thread = threading.Thread(target=self._work, daemon=True, name="ledger")
@@ -113,7 +113,7 @@ class Writer:
             job.given_up = True
             unheard = job.finished
         if unheard and job.late is not None:
-            self._jobs.put(_Job(job.late, job.loop, job.loop.create_future(), None))
+            self._jobs.put(_Job(call=job.late, loop=job.loop, waiter=job.loop.create_future(), late=None))
 
     def _work(self) -> None:
         while True:

@@ -50,7 +50,13 @@ def snapshot_of(columns: Sequence[Columns], *, census: Census) -> Snapshot:
         for row in columns
         if row.pid is not None and row.started is not None
     )
-    return Snapshot(head.at, head.postmaster_start, head.in_recovery, head.sees_all, backends)
+    return Snapshot(
+        at=head.at,
+        postmaster_start=head.postmaster_start,
+        in_recovery=head.in_recovery,
+        sees_all=head.sees_all,
+        backends=backends,
+    )
 
 
 def strangers(columns: Sequence[Columns], *, census: Census) -> frozenset[int]:

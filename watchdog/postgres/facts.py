@@ -27,7 +27,10 @@ async def read_facts(
     return Facts(
         look=look,
         own=_own(own),
-        roles=tuple(RoleFacts(*role) for role in roles),
+        roles=tuple(
+            RoleFacts(name=name, can_login=login, inherits=inherits, superuser=superuser, connection_limit=limit)
+            for name, login, inherits, superuser, limit in roles
+        ),
         set_role=tuple(pairs),
         prepared=Prepared(count, None if oldest is None else timedelta(seconds=oldest)),
         parameters=dict(parameters),
@@ -39,5 +42,18 @@ async def read_facts(
     )
 
 
+_OWN = (
+    "name",
+    "superuser",
+    "create_role",
+    "create_database",
+    "replication",
+    "bypass_rls",
+    "connection_limit",
+    "sessions",
+    "reserved",
+)
+
+
 def _own(row: Row) -> OwnRole:
-    return OwnRole(*row)  # type: ignore[arg-type]  # the types are the statement's
+    return OwnRole(**dict(zip(_OWN, row, strict=True)))  # type: ignore[arg-type]  # the types are the statement's

@@ -59,6 +59,18 @@ async def read_lease(session: Session, *, database: str) -> Lease:
     return Lease(leads=False, disarm_reason=disarm_reason, holder_pid=holder, holder_role=role, held_by_other=True)
 
 
+async def release_lease(session: Session) -> None:
+    """Let go of the lease, if this session holds it.
+
+    Raises:
+        ReadError: the session could not be asked.
+
+    """
+    if session.holds_lease:
+        session.holds_lease = False
+        await session.rows("lease_release", LOCK)
+
+
 def _unfit(session: Session, *, database: str) -> DisarmReason | None:
     if session.behind_pooler:
         return DisarmReason.BEHIND_POOLER

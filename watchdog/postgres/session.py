@@ -41,7 +41,7 @@ class Connect(Protocol):
         """
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Session:
     """An open session. `behind_pooler`: the server process is not the one that greeted us."""
 
@@ -97,7 +97,14 @@ async def open_session(connect: Connect, *, timeout: float, idle_limit: float) -
         raise
     own_role, own_pid = cast("tuple[int | None, int]", (role, pid))
     own_endpoint = endpoint_of(*cast("tuple[str | None, int | None]", (address, port)))
-    return Session(connection, timeout, own_role or 0, own_pid, behind_pooler, own_endpoint)
+    return Session(
+        connection=connection,
+        timeout=timeout,
+        own_role=own_role or 0,
+        own_pid=own_pid,
+        behind_pooler=behind_pooler,
+        own_endpoint=own_endpoint,
+    )
 
 
 def _limits(*, timeout: float, idle_limit: float) -> tuple[str, str]:

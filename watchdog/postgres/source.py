@@ -23,7 +23,7 @@ from watchdog.postgres.connection import Connection
 from watchdog.postgres.dial import Dialer
 from watchdog.postgres.dsn import parameters_of, variables_of
 from watchdog.postgres.facts import read_facts
-from watchdog.postgres.lease import read_lease, take_lease
+from watchdog.postgres.lease import read_lease, release_lease, take_lease
 from watchdog.postgres.password import Password
 from watchdog.postgres.session import Session, open_session
 
@@ -38,7 +38,7 @@ MAX_WAITERS = 250
 """The lock manager is held while it is asked who blocks whom; beyond this many it stays unknown."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class PostgresSource:
     """Reads one cluster. Not safe for concurrent use: its owner asks one thing at a time.
 
@@ -183,6 +183,16 @@ class PostgresSource:
 
         """
         return await read_lease(await self._open(), database=self.lease_database)
+
+    async def release_lease(self) -> None:
+        """Let go of the lease if the open session holds it.
+
+        Raises:
+            ReadError: with the reason.
+
+        """
+        if self._session is not None and self.is_open:
+            await release_lease(self._session)
 
     async def cancel(
         self, target: CancelTarget, *, act: str, manual: bool = False

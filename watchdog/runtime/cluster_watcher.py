@@ -7,6 +7,7 @@ import asyncio
 import random
 import time
 from collections import deque
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Never
 
@@ -31,7 +32,7 @@ CENSUS_PATIENCE = 5
 _RNG = random.Random()  # noqa: S311  # spreads attempts, keeps no secret
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class ClusterWatcher:
     """One cluster's task. Times are seconds; `deadline` is that of one statement."""
 
@@ -46,6 +47,20 @@ class ClusterWatcher:
     _census_at: float = 0.0
     _phase: float = 0.0
 
+    @property
+    def server(self) -> str:
+        """The cluster's name."""
+        return self.cycle.server
+
+    @property
+    def identity(self) -> Hashable:
+        """What it reads and how: a watcher with the same identity can go on with this one's session."""
+        return self.cycle.identity
+
+    def inherit_state(self, before: "ClusterWatcher") -> None:
+        """Go on from what another watcher of the same cluster remembers."""
+        self.cycle.inherit_state(before.cycle)
+
     def apply_config(self, other: "ClusterWatcher") -> None:
         """Go on as another watch of the same cluster would have begun: the session and the memory stay."""
         self.cycle.apply_config(other.cycle)
@@ -58,12 +73,24 @@ class ClusterWatcher:
         that were all away and have come back together.
         """
         self._phase = time.monotonic() + phase - self.interval
-        try:
-            await asyncio.sleep(delay)
-            while True:  # noqa: ASYNC110  # a pause is what it is
-                await asyncio.sleep(await self._stretch())
-        finally:
-            self.cycle.source.close()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._beside(), name=f"beside {self.server}")
+            try:
+                await asyncio.sleep(delay)
+                while True:  # noqa: ASYNC110  # a pause is what it is
+                    await asyncio.sleep(await self._stretch())
+            finally:
+                self.cycle.close()
+        raise AssertionError("it ends by being cancelled")
+
+    async def _beside(self) -> Never:
+        """Run what is to run beside the looks; a bug in it is logged and ends neither them nor it."""
+        while True:
+            try:
+                await self.cycle.run_beside()
+            except Exception:  # noqa: BLE001  # the outermost frame, as below
+                get_logger().exception(Event.INTERNAL_ERROR, server=self.server)
+                await asyncio.sleep(self.interval)
 
     async def _stretch(self) -> float:
         """Look until something fails; returns how long to pause before the next attempt."""
@@ -73,7 +100,7 @@ class ClusterWatcher:
             return self._failed(error.reason, str(error))
         except Exception as error:  # noqa: BLE001  # the outermost frame: one cluster's bug is its own
             get_logger().exception(Event.INTERNAL_ERROR, server=self.cycle.server)
-            self.cycle.source.close()
+            self.cycle.close()
             return self._failed(Reason.INTERNAL, f"{type(error).__name__}: {error}")
 
     async def _look_on(self) -> Never:
@@ -83,13 +110,14 @@ class ClusterWatcher:
         while True:
             early = await self._wait(appointment)
             look = await self.cycle.look(tick=appointment.tick and not early)
-            self._recent.append(self.cycle.read_at)
+            read_at = look.timing.read_at
+            self._recent.append(read_at)
             self._failures = 0
             self.sink.publish(look)
             if appointment.tick and not early:
-                next_tick = following_tick(next_tick, interval=self.interval, now=self.cycle.read_at)
+                next_tick = following_tick(next_tick, interval=self.interval, now=read_at)
             appointment = next_look(
-                recent=self._recent, placed_at=self.cycle.placed_at, next_tick=next_tick, crossings=look.waits
+                recent=self._recent, placed_at=look.timing.placed_at, next_tick=next_tick, crossings=look.waits
             )
             if self._census_is_due(appointment):
                 await self._renew_census()
@@ -97,12 +125,12 @@ class ClusterWatcher:
     async def _wait(self, appointment: Appointment) -> bool:
         """Wait for the appointment, or until a known run's client is seen to be gone: then True."""
         while (left := appointment.at - time.monotonic()) > 0:
-            pause = self.cycle.sweeper.pause
+            pause = self.cycle.sweep_pause
             if pause is None or left <= pause:
                 await asyncio.sleep(left)  # most of many clusters have nothing to sweep, and need not be woken for it
                 return False
             await asyncio.sleep(pause)
-            if self.cycle.sweeper.sweep():
+            if self.cycle.sweep():
                 return True
         return False
 
@@ -113,7 +141,7 @@ class ClusterWatcher:
     def _census_is_due(self, appointment: Appointment) -> bool:
         now = time.monotonic()
         age = now - self._census_at
-        wanted = age >= self.census_interval or (self.cycle.source.census_is_stale and age >= STALE_CENSUS_GAP)
+        wanted = age >= self.census_interval or (self.cycle.census_is_stale and age >= STALE_CENSUS_GAP)
         in_the_way = not appointment.tick and appointment.at - now < CENSUS_STATEMENTS * self.deadline
         return wanted and (not in_the_way or age >= CENSUS_PATIENCE * self.census_interval)
 

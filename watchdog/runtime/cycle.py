@@ -1,16 +1,20 @@
-"""One look at one cluster, from the poll to the verdicts. Always forward: each step takes the one before it."""
+"""One look at one cluster, from the poll to the verdicts. Always forward: each step takes the one before it.
+
+What is decided is decided in the core; what stands here is when the server is asked for what.
+"""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import InitVar, dataclass, field
+from typing import Never
 
-from watchdog.core.acting.acts import ObservedEffect
-from watchdog.core.acting.effects import Retry, came_back, follow, vanished
-from watchdog.core.acting.memory import PolicyMemory, back_off, prune, record_effects, record_result
-from watchdog.core.acting.policy import Policy, decide, wanted_commands
+from watchdog.core.acting.effects import vanished
+from watchdog.core.acting.lifecycle import ActState
+from watchdog.core.acting.memory import PolicyMemory
+from watchdog.core.acting.policy import Policy, wanted_commands
 from watchdog.core.acting.protections import ProtectionContext
 from watchdog.core.acting.status import ActingStatus
-from watchdog.core.acting.verdicts import Decisions, Withheld
+from watchdog.core.acting.steps import DecidedLook, FollowedLook, conclude, decide_on, follow_up
 from watchdog.core.judging.judge import Judgement, JudgeSettings, Memory, judge
 from watchdog.core.judging.neighbours import wants_blocking
 from watchdog.core.observed.activity import Snapshot
@@ -18,21 +22,16 @@ from watchdog.core.observed.blocking import waiters
 from watchdog.core.observed.census import Census
 from watchdog.core.observed.commands import UNREAD, BackendLookup, Commands, statement_key
 from watchdog.core.observed.sockets import StatementRun
-from watchdog.core.present.look import Look
+from watchdog.core.present.look import Look, LookTiming
 from watchdog.errors import ReadError
-from watchdog.runtime.actor import Acting
-from watchdog.runtime.ports import Sockets, Source
+from watchdog.runtime.ports import Acting, Sockets, Source
 from watchdog.runtime.sweeper import Sweeper
 from watchdog.runtime.timetable import Readings
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Cycle:
-    """What a cluster's looks have in common, and what one look leaves to the next.
-
-    `read_at` is when the last snapshot came in, in monotonic seconds, and `placed_at` when the server's clock was read
-    for it: waits until crossings count from there.
-    """
+    """What a cluster's looks have in common, and what one look leaves to the next."""
 
     server: str
     source: Source
@@ -43,8 +42,6 @@ class Cycle:
     sockets: InitVar[Sockets | None] = None
     census: Census | None = None
     census_failures: int = 0
-    read_at: float = 0.0
-    placed_at: float = 0.0
     readings: Readings = field(default_factory=Readings)
     memory: Memory = field(default_factory=Memory)
     policy_memory: PolicyMemory = field(default_factory=PolicyMemory)
@@ -52,7 +49,34 @@ class Cycle:
 
     def __post_init__(self, sockets: Sockets | None) -> None:
         """Make the sweeper of this cluster's sockets."""
-        self.sweeper = Sweeper(self.source, sockets)
+        self.sweeper = Sweeper(source=self.source, sockets=sockets)
+
+    @property
+    def identity(self) -> Hashable:
+        """What it reads and how: cycles with the same identity can go on with each other's session."""
+        return self.source.identity
+
+    @property
+    def census_is_stale(self) -> bool:
+        """True where the last snapshot named somebody whom the census does not know."""
+        return self.source.census_is_stale
+
+    @property
+    def sweep_pause(self) -> float | None:
+        """Seconds until the next sweep of sockets; None where there is nothing to see."""
+        return self.sweeper.pause
+
+    def sweep(self) -> bool:
+        """Look at the sockets of known runs; True where one is seen closed that was not before."""
+        return self.sweeper.sweep()
+
+    def close(self) -> None:
+        """End the session at once; the next look opens a new one."""
+        self.source.close()
+
+    async def run_beside(self) -> Never:
+        """What is to run beside the looks, until cancelled."""
+        await self.actor.run_beside()
 
     def inherit_state(self, before: "Cycle") -> None:
         """Go on from what another cycle of the same cluster remembers."""
@@ -62,8 +86,8 @@ class Cycle:
 
     def apply_config(self, other: "Cycle") -> None:
         """Take on a new configuration."""
+        self.actor.apply_config(other.actor, rules_changed=self.policy != other.policy)
         self.judge_settings, self.policy = other.judge_settings, other.policy
-        self.actor.apply_config(other.actor)
 
     async def take_census(self) -> Census:
         """Take a census for this look and the next ones.
@@ -102,43 +126,54 @@ class Cycle:
             self.sweeper.sweep_if_due()
         asked_at = time.monotonic()
         snapshot, took = await self.source.snapshot()
-        self.read_at = time.monotonic()
-        self.placed_at = self.readings.place(snapshot.at, asked_at=asked_at, read_at=self.read_at)
+        read_at = time.monotonic()
+        timing = LookTiming(read_at, self.readings.place(snapshot.at, asked_at=asked_at, read_at=read_at))
         gone = self.sweeper.confirm(snapshot)
         judgement, memory = await self._judged(snapshot, census=census, tick=tick, gone=gone)
         # First what the ledger knows, where an actor begins anew: then each effect is seen, and told, once.
         status, policy_memory = await self.actor.status(
-            self.policy_memory, census=census, complete=snapshot.sees_all, tick=tick, at=snapshot.at
+            self.policy_memory,
+            census=census,
+            complete=snapshot.sees_all,
+            tick=tick,
+            limits=self.policy.limits,
+            at=snapshot.at,
         )
         asked = await self._asked(snapshot, judgement, census=census, memory=policy_memory)
-        effects, retries, policy_memory = self._followed(snapshot, judgement, asked=asked, memory=policy_memory)
-        decisions, policy_memory = await self._decided(
-            snapshot, judgement, census=census, status=status, asked=asked, memory=policy_memory
-        )
-        done = await self.actor.carry_out(decisions.due, memory=policy_memory, at=snapshot.at, read_at=self.read_at)
-        for each in done:
-            policy_memory = record_result(policy_memory, each, at=snapshot.at)
-        present = frozenset(case.run for case in judgement.cases) | memory.set_aside
-        self.policy_memory = prune(policy_memory, present=present, at=snapshot.at)
-        self.memory = memory
-        await self.actor.record(done, effects, retries, at=snapshot.at)
-        return Look(
-            self.server,
+        followed = follow_up(
             snapshot,
-            census,
             judgement,
-            decisions,
-            self.judge_settings.interval,
-            took,
-            tick,
-            self.census_failures,
-            status,
-            self.actor.lease,
-            tuple(done),
-            tuple(effects),
-            tuple(retries),
+            census=census,
+            policy=self.policy,
+            interval=self.judge_settings.interval,
+            memory=policy_memory,
+            alive=asked.alive,
+        )
+        decided = await self._decided(followed, status=status, asked=asked)
+        results = await self.actor.carry_out(
+            decided.decisions.due, memory=decided.memory, at=snapshot.at, read_at=read_at
+        )
+        self.policy_memory = conclude(decided, results, judged=memory)
+        self.memory = memory
+        await self.actor.record(results, effects=followed.effects, retries=followed.retries, at=snapshot.at)
+        return Look(
+            server=self.server,
+            snapshot=snapshot,
+            census=census,
+            judgement=judgement,
+            decisions=decided.decisions,
+            interval=self.judge_settings.interval,
+            took=took,
+            tick=tick,
+            census_failures=self.census_failures,
+            status=status,
+            lease=self.actor.lease,
+            results=tuple(results),
+            effects=followed.effects,
+            retries=followed.retries,
+            stuck=sum(act.state is ActState.INEFFECTIVE for act in self.policy_memory.acts.values()),
             socket_visibility=self.sweeper.socket_visibility,
-            stuck=sum(each.final is Withheld.INEFFECTIVE for each in policy_memory.acts.values()),
+            timing=timing,
         )
 
     async def _asked(
@@ -155,12 +190,12 @@ class Cycle:
             if (key := statement_key(finding.backend)) is not None
         }
         self.commands = {key: command for key, command in self.commands.items() if key in wanted}
-        return await self._sessions(
+        return await self._backends(
             commands=[pid for key, pid in wanted.items() if key not in self.commands],
             alive=vanished(memory.acts, snapshot=snapshot) if snapshot.sees_all else (),
         )
 
-    async def _sessions(self, *, commands: Sequence[int], alive: Sequence[int] = ()) -> BackendLookup:
+    async def _backends(self, *, commands: Sequence[int], alive: Sequence[int] = ()) -> BackendLookup:
         """Ask, and remember the words."""
         try:
             asked = await self.source.backends(commands=commands, alive=alive)
@@ -171,78 +206,35 @@ class Cycle:
         self.commands = {**self.commands, **asked.commands}
         return asked
 
-    def _followed(
-        self, snapshot: Snapshot, judgement: Judgement, *, asked: BackendLookup, memory: PolicyMemory
-    ) -> tuple[list[ObservedEffect], list[Retry], PolicyMemory]:
-        """What came of earlier acts, and the memory that knows it. A look in part shows nothing of the kind."""
-        if not snapshot.sees_all:
-            return [], [], memory
-        limits, at = self.policy.limits, snapshot.at
-        effects, acts = follow(
-            memory.acts, snapshot=snapshot, alive=asked.alive, interval=self.judge_settings.interval, tries=limits.tries
-        )
-        memory = record_effects(memory, effects=effects, acts=acts, limits=limits, at=at)
-        retries, cancelled = came_back(memory.cancelled, cases=judgement.cases, at=at)
-        return effects, retries, back_off(memory, retries=retries, cancelled=cancelled, limits=limits, at=at)
-
-    async def _decided(
-        self,
-        snapshot: Snapshot,
-        judgement: Judgement,
-        *,
-        census: Census,
-        status: ActingStatus,
-        asked: BackendLookup,
-        memory: PolicyMemory,
-    ) -> tuple[Decisions, PolicyMemory]:
+    async def _decided(self, followed: FollowedLook, *, status: ActingStatus, asked: BackendLookup) -> DecidedLook:
         """Decide, with the first words that could still protect.
 
         Words of earlier looks will do to say what would be done. To do it they are read again: one text may hold
         several commands, and maintenance may be the second.
         """
-
-        def decided() -> tuple[Decisions, PolicyMemory]:
-            return decide(
-                judgement,
-                at=snapshot.at,
-                policy=self.policy,
-                status=status,
-                context=ProtectionContext(census, self.policy.protect, self.commands),
-                memory=memory,
-                interval=self.judge_settings.interval,
-            )
-
-        result, read = decided(), set(asked.commands)
+        decided, read = decide_on(followed, status=status, commands=self.commands), set(asked.commands)
         while self.policy.protect.maintenance:
-            due = {statement_key(each.finding.backend): each.finding.backend.pid for each in result[0].due}
+            due = {statement_key(each.finding.backend): each.finding.backend.pid for each in decided.decisions.due}
             stale = {key: pid for key, pid in due.items() if key is not None and key not in read}
             if not stale:
                 break
             # Each is asked for once. Where one is no longer to be done, another may be due in its place.
             self.commands = {**self.commands, **dict.fromkeys(stale, UNREAD)}
-            await self._sessions(commands=list(stale.values()))
+            await self._backends(commands=list(stale.values()))
             read |= stale.keys()
-            result = decided()
-        return result
+            decided = decide_on(followed, status=status, commands=self.commands)
+        return decided
 
     async def _judged(
         self, snapshot: Snapshot, *, census: Census, tick: bool, gone: frozenset[StatementRun]
     ) -> tuple[Judgement, Memory]:
         """Judge; where a finding and a waiter stand in one snapshot, ask who blocks whom and judge again."""
-        memory = self.memory
-        first = judge(snapshot, settings=self.judge_settings, census=census, memory=memory, tick=tick, gone=gone)
+        memory, settings = self.memory, self.judge_settings
+        first = judge(snapshot, settings=settings, census=census, memory=memory, tick=tick, gone=gone)
         if not wants_blocking(first[0].findings, snapshot=snapshot):
             return first
         try:
             blocking = await self.source.blocking(waiters(snapshot))
         except ReadError:
             return first  # it stays unknown; if the session is lost, the next poll says so
-        return judge(
-            snapshot,
-            settings=self.judge_settings,
-            census=census,
-            memory=memory,
-            tick=tick,
-            blocking=blocking,
-            gone=gone,
-        )
+        return judge(snapshot, settings=settings, census=census, memory=memory, tick=tick, blocking=blocking, gone=gone)

@@ -85,7 +85,7 @@ class LogSink:
             )
 
     def _acts(self, look: Look) -> None:
-        for done in look.done:
+        for done in look.results:
             self.say(json.dumps(act_record(done)))
         for effect in look.effects:
             get_logger().info(
@@ -116,7 +116,6 @@ class LogSink:
 
 
 def _say(verdict: Verdict, *, server: str) -> None:
-    fields = finding_record(verdict, server=server) | verdict_record(verdict)
-    del fields["verdict"]
+    fields = finding_record(verdict.finding, server=server) | verdict_record(verdict)
     fields["evidence"] = ",".join(verdict.finding.evidence)
     get_logger().info(Event.VERDICT, **fields)

@@ -1,7 +1,7 @@
 """An act that a person asks for: the same protections, the same guarded statement, the same record.
 
 It needs no arming and no lease, because somebody has looked at this one run and named it. It needs the run's start,
-so that what is cancelled is what was looked at.
+so that what is cancelled is what was looked at. What disarms the process by hand disarms this as well.
 """
 
 import asyncio
@@ -9,15 +9,18 @@ import secrets
 import time
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from pathlib import Path
 
-from watchdog.core.acting.acts import Act, ActResult, ObservedEffect, OpenAct, Outcome, Result, cancel_target, open_act
+from watchdog.core.acting.acts import Act, ActResult, ObservedEffect, Outcome, Result, cancel_target
 from watchdog.core.acting.effects import follow, vanished
+from watchdog.core.acting.lifecycle import ActState, open_act
 from watchdog.core.acting.protections import ProtectionContext, protection
-from watchdog.core.acting.rules import Names, Rule
-from watchdog.core.acting.verdicts import Action, Hand, Verdict, Withheld
+from watchdog.core.acting.rules import Action, Names, Rule
+from watchdog.core.acting.verdicts import Hand, Withheld
 from watchdog.core.judging.evidence import Finding, Kind
-from watchdog.core.observed.activity import Clock, Run
+from watchdog.core.observed.activity import Clock
 from watchdog.core.present.look import Look
+from watchdog.runtime.arming import DisarmFile
 from watchdog.runtime.cycle import Cycle
 from watchdog.runtime.ports import Ledger
 
@@ -36,11 +39,11 @@ class Refusal:
 
 def rule_for(kind: Kind) -> Rule:
     """The rule under which a person's act stands in the ledger."""
-    return Rule("by-hand", kind, frozenset(), Action.CANCEL, only=Names(roles=("*",)))
+    return Rule(name="by-hand", kind=kind, evidence=frozenset(), action=Action.CANCEL, only=Names(roles=("*",)))
 
 
-async def manual_cancel(
-    cycle: Cycle, ledger: Ledger, *, pid: int, start: datetime, rehearse: bool
+async def manual_cancel(  # one for each thing that a person says
+    cycle: Cycle, ledger: Ledger, *, pid: int, start: datetime, rehearse: bool, disarm_file: Path | None
 ) -> tuple[ActResult, ObservedEffect | None] | Refusal:
     """Cancel the run of `pid` that began at `start`, if it is an orphan or a duplicate and nothing protects it.
 
@@ -49,31 +52,23 @@ async def manual_cancel(
         LedgerError: the act could not be put on record: it was not done, or its outcome is not there.
 
     """
+    disarm = DisarmFile()
+    if not rehearse and await disarm.exists(disarm_file):
+        return Refusal(f"the disarm file {disarm_file} exists, or cannot be looked for")
     look = await cycle.look(tick=True)
     found = _found(look, pid=pid, start=start)
     if isinstance(found, Refusal):
         return found
-    rule = rule_for(found.kind)
-    asked = await cycle.source.backends(commands=[pid])
-    withheld = protection(
-        found, rule=rule, context=ProtectionContext(look.census, cycle.policy.protect, asked.commands)
-    )
-    target = cancel_target(found, rule=rule)
-    if withheld is not None or target is None:
-        return Refusal(f"pid {pid} is protected: {(withheld or Withheld.UNKNOWN_ROLE).replace('_', ' ')}")
-    hand = Hand.REHEARSE if rehearse else Hand.SIGNAL
-    act = Act(secrets.token_hex(8), cycle.server, Verdict(found, hand, Action.CANCEL, rule.name), 1, look.snapshot.at)
+    act = await _act(cycle, look, found, hand=Hand.REHEARSE if rehearse else Hand.SIGNAL)
+    if isinstance(act, Refusal):
+        return act
     await ledger.intend([act])
-    if rehearse:
-        done = ActResult(act, Result.REHEARSED, timedelta(0))
-    else:
-        result, met, detail = await cycle.source.cancel(target, act=act.id, manual=True)
-        done = ActResult(act, result, timedelta(seconds=time.monotonic() - cycle.read_at), met, detail)
-    await ledger.record([done], effects=(), came_back=())
-    effect = await _effect(cycle, act) if done.result is Result.SIGNALLED else None
+    result = await _carried_out(cycle, act, look=look, disarmed=not rehearse and await disarm.exists(disarm_file))
+    await ledger.record([result], effects=(), came_back=())
+    effect = await _effect(cycle, act) if result.result is Result.SIGNALLED else None
     if effect is not None:
         await ledger.record((), effects=[effect], came_back=())
-    return done, effect
+    return result, effect
 
 
 def _found(look: Look, *, pid: int, start: datetime) -> Finding | Refusal:
@@ -93,9 +88,42 @@ def _found(look: Look, *, pid: int, start: datetime) -> Finding | Refusal:
     return wanted[0]
 
 
+async def _act(cycle: Cycle, look: Look, found: Finding, *, hand: Hand) -> Act | Refusal:
+    """The act that was asked for, unless something protects the run."""
+    pid, rule = found.backend.pid, rule_for(found.kind)
+    asked = await cycle.source.backends(commands=[pid])
+    context = ProtectionContext(look.census, cycle.policy.protect, asked.commands)
+    withheld = protection(found, rule=rule, context=context)
+    if withheld is not None or cancel_target(found, rule=rule) is None:
+        return Refusal(f"pid {pid} is protected: {(withheld or Withheld.UNKNOWN_ROLE).replace('_', ' ')}")
+    return Act(
+        id=secrets.token_hex(8),
+        server=cycle.server,
+        finding=found,
+        rule=rule,
+        hand=hand,
+        attempt=1,
+        at=look.snapshot.at,
+    )
+
+
+async def _carried_out(cycle: Cycle, act: Act, *, look: Look, disarmed: bool) -> ActResult:
+    if act.hand is Hand.REHEARSE:
+        return ActResult(act=act, result=Result.REHEARSED, took=timedelta(0))
+    target = cancel_target(act.finding, rule=act.rule)
+    if disarmed or target is None:
+        return ActResult(act=act, result=Result.NOT_TRIED, took=_since(look), withheld=Withheld.NOT_ARMED)
+    result, met, detail = await cycle.source.cancel(target, act=act.id, manual=True)
+    return ActResult(act=act, result=result, took=_since(look), withheld=met, detail=detail)
+
+
+def _since(look: Look) -> timedelta:
+    return timedelta(seconds=time.monotonic() - look.timing.read_at)
+
+
 async def _effect(cycle: Cycle, act: Act) -> ObservedEffect | None:
     """What the next looks show of the act, as soon as it is more than that it is still there."""
-    acts: dict[Run, OpenAct] = {act.finding.run: open_act(act, hand=Hand.SIGNAL)}
+    acts = {act.finding.run: open_act(act, state=ActState.AWAITING_EFFECT)}
     ends = time.monotonic() + PATIENCE
     while time.monotonic() < ends:
         await asyncio.sleep(PAUSE)
@@ -105,5 +133,10 @@ async def _effect(cycle: Cycle, act: Act) -> ObservedEffect | None:
         if effects:
             return effects[0]
     return ObservedEffect(
-        act.id, act.finding.run, act.verdict.rule or "", Hand.SIGNAL, Outcome.STILL_THERE, snapshot.at
+        id=act.id,
+        run=act.finding.run,
+        rule=act.rule.name,
+        hand=act.hand,
+        outcome=Outcome.STILL_THERE,
+        at=snapshot.at,
     )

@@ -2,12 +2,15 @@
 
 from collections.abc import Hashable, Iterable, Sequence
 from datetime import datetime, timedelta
-from typing import Protocol
+from typing import Never, Protocol
 
 from watchdog.core.acting.acts import Act, ActResult, CancelTarget, ObservedEffect, Result
+from watchdog.core.acting.effects import Retry
+from watchdog.core.acting.limits import Limits
+from watchdog.core.acting.memory import PolicyMemory
 from watchdog.core.acting.recall import Recorded
-from watchdog.core.acting.status import Lease
-from watchdog.core.acting.verdicts import Withheld
+from watchdog.core.acting.status import ActingStatus, Lease
+from watchdog.core.acting.verdicts import Due, Withheld
 from watchdog.core.doctor.facts import Facts
 from watchdog.core.observed.activity import ClientEndpoint, Snapshot
 from watchdog.core.observed.blocking import Blocking
@@ -60,6 +63,9 @@ class Source(Protocol):
     async def lease_holder(self) -> Lease:
         """Who holds the lease; does not take it."""
 
+    async def release_lease(self) -> None:
+        """Let go of the lease if this session holds it."""
+
     async def cancel(
         self, target: CancelTarget, *, act: str, manual: bool = False
     ) -> tuple[Result, Withheld | None, str]:
@@ -95,6 +101,43 @@ class Ledger(Protocol):
 
     async def recall(self, server: str, *, since: datetime, at: datetime) -> list[Recorded]:
         """What was done on `server`; what was left open is closed as unknown."""
+
+
+class Acting(Protocol):
+    """What a look asks of the one who acts on its cluster, or would."""
+
+    @property
+    def lease(self) -> Lease:
+        """Who leads, as far as the last look knows."""
+
+    def apply_config(self, other: "Acting", *, rules_changed: bool) -> None:
+        """Take on the configuration that `other` was made with."""
+
+    def inherit_state(self, before: "Acting") -> None:
+        """Follow `before`, which acted on the same cluster by another session."""
+
+    async def status(  # what a look knows by then
+        self, memory: PolicyMemory, *, census: Census, complete: bool, tick: bool, limits: Limits, at: datetime
+    ) -> tuple[ActingStatus, PolicyMemory]:
+        """Whether it may act now, every reason why not, and the memory that the next steps go by."""
+
+    async def carry_out(
+        self, due: Sequence[Due], *, memory: PolicyMemory, at: datetime, read_at: float
+    ) -> list[ActResult]:
+        """Carry out what is due, in this order; `read_at` is the snapshot's monotonic second."""
+
+    async def record(
+        self,
+        results: Sequence[ActResult],
+        *,
+        effects: Sequence[ObservedEffect],
+        retries: Iterable[Retry],
+        at: datetime,
+    ) -> None:
+        """Put on record what came of acts."""
+
+    async def run_beside(self) -> Never:
+        """What is to run beside the looks, until cancelled."""
 
 
 class Sink(Protocol):

@@ -1,11 +1,9 @@
 """All watches together: started a little apart, changed on a reload, ended at once."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
-from typing import Never
-
-from watchdog.runtime.cluster_watcher import ClusterWatcher
+from typing import Generic, Never, Protocol, Self, TypeVar
 
 CANCEL_AGAIN = 0.5
 
@@ -17,15 +15,41 @@ GOLDEN = (5**0.5 - 1) / 2
 after the other, so their censuses are due together: by an even step their ticks would be together as well."""
 
 
+class Watcher(Protocol):
+    """What the supervisor asks of one cluster's watcher."""
+
+    interval: float
+
+    @property
+    def server(self) -> str:
+        """The cluster's name."""
+
+    @property
+    def identity(self) -> Hashable:
+        """What it reads and how: a watcher with the same identity can go on with this one's session."""
+
+    def apply_config(self, other: Self) -> None:
+        """Take on the configuration that `other` was made with, and keep the session and the memory."""
+
+    def inherit_state(self, before: Self) -> None:
+        """Go on from what another watcher of the same cluster remembers."""
+
+    async def run(self, *, delay: float, phase: float) -> Never:
+        """Look until cancelled, at first after `delay` seconds; ticks come `phase` seconds from now plus intervals."""
+
+
+W = TypeVar("W", bound=Watcher)
+
+
 @dataclass(slots=True)
-class Supervisor:
+class Supervisor(Generic[W]):
     """The running watches by server. Its task group holds every task; none of them ever raises."""
 
-    _watchers: dict[str, ClusterWatcher] = field(default_factory=dict)
+    _watchers: dict[str, W] = field(default_factory=dict)
     _tasks: dict[str, asyncio.Task[Never]] = field(default_factory=dict)
     _group: asyncio.TaskGroup | None = None
 
-    async def run(self, watchers: Iterable[ClusterWatcher], *, stop: asyncio.Event) -> None:
+    async def run(self, watchers: Iterable[W], *, stop: asyncio.Event) -> None:
         """Watch until `stop` is set, then end every session and come back."""
         async with asyncio.TaskGroup() as group:
             self._group = group
@@ -34,7 +58,7 @@ class Supervisor:
             self._group = None
             await _end_all(set(self._tasks.values()))
 
-    def replace(self, watchers: Iterable[ClusterWatcher]) -> None:
+    def replace(self, watchers: Iterable[W]) -> None:
         """Watch these from now on.
 
         A cluster that is reached as before keeps its open session: on a full server there might be no other. One
@@ -42,19 +66,19 @@ class Supervisor:
         """
         if self._group is None:
             return
-        listed = {watcher.cycle.server: watcher for watcher in watchers}
+        listed = {watcher.server: watcher for watcher in watchers}
         for server in self._tasks.keys() - listed.keys():
             self._end(server)
         begun = 0
         for place, (server, watcher) in enumerate(listed.items()):
             before = self._watchers.get(server)
-            if before is not None and before.cycle.source.identity == watcher.cycle.source.identity:
+            if before is not None and before.identity == watcher.identity:
                 before.apply_config(watcher)
                 continue
             delay = FIRST_LOOKS * begun
             begun += 1
             if before is not None:
-                watcher.cycle.inherit_state(before.cycle)
+                watcher.inherit_state(before)
                 self._end(server)
                 delay = min(delay, watcher.interval)  # its last look is shown until then: no longer than any look is
             run = watcher.run(delay=delay, phase=watcher.interval * (place * GOLDEN % 1))

@@ -12,7 +12,7 @@ from watchdog.core.observed.sockets import SocketVisibility, StatementRun, state
 from watchdog.runtime.ports import Sockets, Source
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Sweeper:
     """The sweeps of one cluster. `sockets` is None where there is nothing to look at."""
 

@@ -11,8 +11,7 @@ from watchdog.core.acting.limits import Limits
 from watchdog.core.acting.policy import Policy
 from watchdog.core.acting.protected_names import PROVIDER_ROLES
 from watchdog.core.acting.protections import Protect
-from watchdog.core.acting.rules import Names, Rule
-from watchdog.core.acting.verdicts import Action
+from watchdog.core.acting.rules import Action, Names, Rule
 from watchdog.core.chain.chain import Chain
 from watchdog.core.judging.budgets import DEFAULT_JOBS, MIN_INTERVAL, BudgetBook
 from watchdog.core.judging.cases import Network
@@ -23,7 +22,7 @@ from watchdog.settings.chain import chain_of
 from watchdog.settings.durations import format_duration
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSettings:
     """One cluster to watch. Paths are absolute or relative to the working directory, not to the file."""
 
@@ -37,7 +36,7 @@ class ClusterSettings:
     lease_database: str = "postgres"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LabelSettings:
     """The label values that always have series of their own, and how many further ones may."""
 
@@ -49,7 +48,7 @@ class LabelSettings:
     max_databases: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """A configuration that has been checked. `warnings` are sentences for people, each with its place."""
 
@@ -139,21 +138,21 @@ def policy_of(section: acting.PolicySection) -> Policy:
     return Policy(
         rules=tuple(_policy_rule(each) for each in section.rules) if section.rules is not None else Policy().rules,
         limits=Limits(
-            limits.per_minute,
-            limits.share,
-            limits.pause,
-            limits.tries,
-            limits.stop_after_failures,
-            limits.stop_for,
-            limits.rest,
+            per_minute=limits.per_minute,
+            share=limits.share,
+            pause=limits.pause,
+            tries=limits.tries,
+            stop_after_failures=limits.stop_after_failures,
+            stop_for=limits.stop_for,
+            rest=limits.rest,
         ),
         protect=Protect(
-            protect.superusers,
-            protect.maintenance,
-            protect.backups,
-            protect.talking,
-            tuple(protect.roles),
-            tuple(protect.applications),
+            superusers=protect.superusers,
+            maintenance=protect.maintenance,
+            backups=protect.backups,
+            talking=protect.talking,
+            roles=tuple(protect.roles),
+            applications=tuple(protect.applications),
         ),
     )
 
@@ -182,7 +181,9 @@ def _book(budgets: schema.Budgets) -> BudgetBook:
         clock_skew=budgets.clock_skew,
         default=budgets.default,
         roles={
-            name: BudgetSpec(role.budget, role.grace, role.holding, role.measured, role.detached)
+            name: BudgetSpec(
+                limit=role.budget, grace=role.grace, holding=role.holding, clock=role.measured, detached=role.detached
+            )
             for name, role in budgets.roles.items()
         },
         jobs=tuple(_rule(job) for job in budgets.jobs) or DEFAULT_JOBS,
@@ -198,7 +199,7 @@ def _rule(job: schema.Job) -> JobRule:
         copies=job.copies,
         retry_gap=job.retry_gap,
         budgets={
-            name: BudgetSpec(each.budget, each.grace, clock=each.measured, detached=each.detached)
+            name: BudgetSpec(limit=each.budget, grace=each.grace, clock=each.measured, detached=each.detached)
             for name, each in budgets.items()
         },
     )

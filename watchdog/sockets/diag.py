@@ -34,7 +34,7 @@ _REST = struct.Struct("=III")
 _ERROR = struct.Struct("=i")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Connection:
     """One connection as the kernel keys it; addresses in network order."""
 
@@ -63,7 +63,13 @@ def established(port: int) -> Iterator[Connection]:
     with _link() as link:
         for family in (socket.AF_INET, socket.AF_INET6):
             # In a dump the kernel takes a source port that is not 0 as a filter.
-            link.send(_request(Connection(family, port, 0, b"", b""), states=1 << ESTABLISHED, dump=True))
+            link.send(
+                _request(
+                    Connection(family=family, port=port, client_port=0, local=b"", remote=b""),
+                    states=1 << ESTABLISHED,
+                    dump=True,
+                )
+            )
             for _, connection in _answers(link, family):
                 yield connection
 
@@ -114,7 +120,10 @@ def _answers(link: socket.socket, family: int, *, one: bool = False) -> Iterator
                     return  # there is no such connection
                 raise OSError(code, os.strerror(code))
             port, client_port, local, remote = _ENDS.unpack_from(data, body + 4)
-            yield data[body + 1], Connection(family, port, client_port, local, remote)
+            yield (
+                data[body + 1],
+                Connection(family=family, port=port, client_port=client_port, local=local, remote=remote),
+            )
             offset += (length + 3) & ~3
         if one:
             return

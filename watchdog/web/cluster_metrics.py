@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from watchdog.core.acting.acts import FAILURES, ActResult, Outcome, Result
 from watchdog.core.acting.rules import Rule
 from watchdog.core.acting.status import DisarmReason
-from watchdog.core.acting.verdicts import Withheld
+from watchdog.core.acting.verdicts import ActionWithheld, Withheld
 from watchdog.core.judging.budgets import BudgetBook
 from watchdog.core.judging.evidence import Evidence, Finding, Kind
 from watchdog.core.judging.timeout_inversions import stored_timeouts, worst_timeout
@@ -44,7 +44,7 @@ Gauge = tuple[str, Labels, float]
 """A metric's name, its labels and its value."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class ClusterMetrics:
     """Everything that is exported of one cluster."""
 
@@ -233,9 +233,8 @@ class ClusterMetrics:
 
     def _verdicts(self, look: Look) -> None:
         for verdict in look.decisions.news:
-            rule = verdict.rule or ""
-            if verdict.withheld is not None:
-                self.series.count("cancels_withheld_total", (rule, verdict.withheld), 1)
+            if isinstance(verdict, ActionWithheld):
+                self.series.count("cancels_withheld_total", (verdict.rule.name, verdict.reason), 1)
 
     def _arming(self, disarmed: Collection[DisarmReason]) -> None:
         self.series.set("enforcing", (), not disarmed)
@@ -250,7 +249,7 @@ class ClusterMetrics:
             self.series.set("lease_holder", (self._roles.fold(_holder(look)),), 1)
 
     def _acts(self, look: Look) -> None:
-        for done in look.done:
+        for done in look.results:
             self._done(done)
         for effect in look.effects:
             if effect.outcome is Outcome.INEFFECTIVE:
@@ -261,7 +260,7 @@ class ClusterMetrics:
             self.series.count("retries_after_cancel_total", (retry.rule,), 1)
 
     def _done(self, done: ActResult) -> None:
-        rule = done.act.verdict.rule or ""
+        rule = done.act.rule.name
         if done.withheld is not None:
             self.series.count("cancels_withheld_total", (rule, done.withheld), 1)
         if done.result is Result.REHEARSED:

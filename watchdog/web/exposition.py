@@ -37,7 +37,7 @@ _ANY = "\0"
 Pieces lie by metric and by the server's name as it is written in the text."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Exposition:
     """A sink that keeps the metrics. `process_values` gives the daemon's own, by metric name and labels."""
 
@@ -57,7 +57,9 @@ class Exposition:
         """Take one cluster's newest state in and render what it has changed."""
         metrics = self._clusters.get(state.server)
         if metrics is None:
-            metrics = self._clusters[state.server] = ClusterMetrics(self.book, self.rules, self.bounds)
+            metrics = self._clusters[state.server] = ClusterMetrics(
+                book=self.book, rules=self.rules, bounds=self.bounds
+            )
         metrics.add(state, now=time.monotonic(), unix_time=time.time())
         self._render(state.server, metrics.series)
 
@@ -67,7 +69,9 @@ class Exposition:
         """Take on a configuration: every cluster has its counters from the start, and keeps them on a reload."""
         self.book, self.rules, self.bounds = book, rules, bounds
         before = self._clusters
-        self._clusters = {server: before.get(server) or ClusterMetrics(book, rules, bounds) for server in servers}
+        self._clusters = {
+            server: before.get(server) or ClusterMetrics(book=book, rules=rules, bounds=bounds) for server in servers
+        }
         own = [_escaped(server) for server in self._clusters]
         for name, pieces in self._pieces.items():
             self._pieces[name] = {server: pieces[server] for server in own if server in pieces}

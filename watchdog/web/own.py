@@ -24,7 +24,7 @@ def own_version() -> str:
         return "unknown"
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class OwnState:
     """What the daemon says about itself."""
 

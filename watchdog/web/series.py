@@ -41,7 +41,7 @@ class Histogram:
         return result
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Series:
     """Values by metric name and labels. Times are monotonic seconds, given by the caller.
 

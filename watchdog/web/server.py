@@ -15,7 +15,7 @@ from watchdog.web.page import Page
 States = Callable[[], list[tuple[str, Look | Unread | None]]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
     """What the server shows, and the one thing that it can be asked to do."""
 

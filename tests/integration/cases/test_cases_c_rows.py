@@ -12,6 +12,7 @@ from support.builders import rule
 from support.servers import Connect, TestServer, make_server, start, until
 from support.watching import case_of, found, look_until, orphaned, row_of, watcher
 
+from watchdog.core.acting.verdicts import withheld_reason
 from watchdog.demo.guardian import Guardian
 from watchdog.demo.server import server_identity
 
@@ -123,7 +124,7 @@ async def test_c15_a_dump_is_reported_and_never_proposed_for_action_and_psql_is_
         finally:
             dump.kill()
             dump.wait()
-    reasons = {verdict.finding.backend.pid: verdict.withheld for verdict in look.decisions.verdicts}
+    reasons = {verdict.finding.backend.pid: withheld_reason(verdict) for verdict in look.decisions.verdicts}
     assert reasons[pid] == "backup"
     assert reasons[psql] is None
 

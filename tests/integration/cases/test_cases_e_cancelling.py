@@ -7,6 +7,7 @@ from pathlib import Path
 from support.servers import Connect, TestServer, start, until
 from support.watching import case_of, found, look_until, orphaned, watcher
 
+from watchdog.core.acting.verdicts import Observed, withheld_reason
 from watchdog.core.observed.activity import ActivityKind
 
 
@@ -52,7 +53,7 @@ async def test_c31_a_copy_whose_client_has_fallen_silent_holds_and_is_no_orphan(
     with watcher(server, roles={"web_app": 0.3}, grace=0.0) as cycle:
         look = await look_until(cycle, lambda look: "holding" in found(look, pid))
     assert found(look, pid) == ["holding"]
-    assert [str(verdict.hand) for verdict in look.decisions.verdicts] == ["none"]
+    assert [type(verdict) for verdict in look.decisions.verdicts] == [Observed]
 
 
 async def test_c33_a_backend_that_reacts_to_nothing_stays_an_orphan_and_the_watchdog_goes_on(
@@ -90,7 +91,7 @@ async def test_c34_superusers_are_left_alone_and_provider_roles_are_out_of_the_d
         server.end_sessions()
         server.run("DROP ROLE rdsadmin; DROP ROLE boss")
     assert found(look, provider) == []
-    reasons = {verdict.finding.backend.pid: verdict.withheld for verdict in look.decisions.verdicts}
+    reasons = {verdict.finding.backend.pid: withheld_reason(verdict) for verdict in look.decisions.verdicts}
     assert reasons == {boss: "superuser", ordinary: None}
 
 
@@ -103,5 +104,5 @@ async def test_a_writer_is_left_alone(server: TestServer, connect: Connect) -> N
     pids = [start(each, "SELECT pg_sleep(60)", server) for each in (writer, reader)]
     with watcher(server, roles={"web_app": 0.3}, grace=0.0) as cycle:
         look = await look_until(cycle, lambda look: orphaned(look, *pids))
-    reasons = {verdict.finding.backend.pid: verdict.withheld for verdict in look.decisions.verdicts}
+    reasons = {verdict.finding.backend.pid: withheld_reason(verdict) for verdict in look.decisions.verdicts}
     assert [reasons[pid] for pid in pids] == ["writer", None]

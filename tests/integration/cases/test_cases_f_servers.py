@@ -16,6 +16,7 @@ from support.proxy import proxy_to
 from support.servers import Connect, TestServer, make_server, make_standby, start, until
 from support.watching import Recorder, daemon_on, found, look_until, orphaned, row_of, source_on, watcher
 
+from watchdog.core.acting.verdicts import withheld_reason
 from watchdog.core.observed.reasons import Reason
 from watchdog.demo.guardian import Guardian
 from watchdog.errors import ReadError
@@ -48,7 +49,9 @@ async def test_c37_a_standby_is_read_like_a_primary_and_its_promotion_is_seen_wi
             look = await look_until(there, lambda look: orphaned(look, pid))
             assert look.snapshot.in_recovery
             assert not (await here.look(tick=True)).snapshot.in_recovery
-            assert [v.withheld for v in look.decisions.verdicts] == [None], "a rehearsal works on a standby as well"
+            assert [withheld_reason(v) for v in look.decisions.verdicts] == [None], (
+                "a rehearsal works on a standby as well"
+            )
             standby.value("SELECT pg_promote(true, 30)")
             promoted = await there.look(tick=True)
             assert not promoted.snapshot.in_recovery

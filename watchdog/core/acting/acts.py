@@ -1,6 +1,6 @@
-"""Acts: an attempt to cancel, what the statement that signals must find again, and what came of it.
+"""Acts: an attempt to carry out a rule's action on one run, and what the guarded statement must find again.
 
-The success of an act is its effect at a later look, never what the call returned.
+An act succeeds by its effect at a later look, never by what the call returned: see `lifecycle`.
 """
 
 from dataclasses import dataclass
@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from watchdog.core.acting.rules import Rule
-from watchdog.core.acting.verdicts import Hand, Verdict, Withheld
-from watchdog.core.judging.copies import CopyKey, copy_key
+from watchdog.core.acting.verdicts import Hand, Withheld
+from watchdog.core.judging.cases import is_fetch_loop
 from watchdog.core.judging.evidence import Evidence, Finding, Kind
 from watchdog.core.observed.activity import Clock, Run
 
@@ -48,7 +48,13 @@ class Outcome(StrEnum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True)
+SUCCESSES = frozenset(
+    {Outcome.ENDED, Outcome.BETWEEN_STATEMENTS, Outcome.MOVED_ON, Outcome.TRANSACTION_GOES_ON, Outcome.ENDED_BY_ITSELF}
+)
+"""The outcomes after which the statement that was acted on no longer runs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CancelTarget:
     """What the guarded statement re-checks, all of it, before it signals.
 
@@ -68,23 +74,27 @@ class CancelTarget:
     writers: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Act:
-    """One verdict about to be carried out, under an id of its own. `at` is the look, by the server's clock."""
+    """One action about to be carried out, under an id of its own. `at` is the look, by the server's clock."""
 
     id: str
     server: str
-    verdict: Verdict
+    finding: Finding
+    rule: Rule
+    hand: Hand
     attempt: int
     at: datetime
 
     @property
-    def finding(self) -> Finding:
-        """What it is about."""
-        return self.verdict.finding
+    def is_on_fetch_loop(self) -> bool:
+        """True for a run of several statements: the next one may begin between the look and the signal."""
+        statement = self.finding.backend.start(Clock.STATEMENT)
+        started = None if statement is None else statement.at
+        return is_fetch_loop(self.finding.clock, start=self.finding.run.start, statement=started)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ActResult:
     """An act that has been carried out, or was stopped on the way.
 
@@ -102,33 +112,14 @@ class ActResult:
     def lag(self) -> timedelta | None:
         """From the crossing to the signal; None for what was no first signal to an overdue orphan."""
         finding = self.act.finding
-        overdue = finding.kind is Kind.ORPHAN and Evidence.OVER_BUDGET in finding.evidence
-        if self.result is not Result.SIGNALLED or self.act.attempt > 1 or finding.budget is None or not overdue:
+        if self.result is not Result.SIGNALLED or self.act.attempt > 1 or finding.budget is None:
             return None
-        return finding.running - finding.budget.crossing + self.took
+        return finding.running - finding.budget.crossing + self.took if _is_overdue(finding) else None
 
 
-@dataclass(frozen=True, slots=True)
-class OpenAct:
-    """What is remembered of the acts on one run while its row may be there. `final`: why there is no other."""
-
-    id: str
-    rule: str
-    hand: Hand
-    attempts: int
-    at: datetime
-    statement: datetime | None
-    transaction: datetime | None
-    clock: Clock
-    key: CopyKey | None = None
-    client_gone: bool = False
-    again: bool = False
-    final: Withheld | None = None
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedEffect:
-    """What a look showed of an earlier act."""
+    """What a look showed of an earlier act. `regret`: a rehearsed cancel of a run that then ended by itself."""
 
     id: str
     run: Run
@@ -145,36 +136,19 @@ def cancel_target(finding: Finding, *, rule: Rule) -> CancelTarget | None:
     statement = backend.start(Clock.STATEMENT)
     if statement is None or backend.role_oid is None:
         return None
-    fetches = finding.clock is Clock.RUN and finding.talking
-    overdue = finding.kind is Kind.ORPHAN and Evidence.OVER_BUDGET in finding.evidence and finding.budget is not None
     return CancelTarget(
         pid=backend.pid,
         backend_start=backend.started,
-        statement=None if fetches else statement.at,
+        statement=None if finding.talking else statement.at,  # statements keep coming: none of them identifies the run
         transaction=None if backend.transaction is None else backend.transaction.at,
         state=backend.state,
         role_oid=backend.role_oid,
         application_name=backend.application_name,
         clock=finding.clock,
-        least_age=finding.budget.crossing if overdue and finding.budget is not None else timedelta(0),
+        least_age=finding.budget.crossing if finding.budget is not None and _is_overdue(finding) else timedelta(0),
         writers=rule.writers,
     )
 
 
-def open_act(act: Act, *, hand: Hand) -> OpenAct:
-    """What is to be remembered of an act from now on."""
-    finding = act.finding
-    backend = finding.backend
-    statement = backend.start(Clock.STATEMENT)
-    return OpenAct(
-        id=act.id,
-        rule=act.verdict.rule or "",
-        hand=hand,
-        attempts=act.attempt,
-        at=act.at,
-        statement=None if statement is None else statement.at,
-        transaction=None if backend.transaction is None else backend.transaction.at,
-        clock=finding.clock,
-        key=copy_key(finding),
-        client_gone=Evidence.CLIENT_GONE in finding.evidence,
-    )
+def _is_overdue(finding: Finding) -> bool:
+    return finding.kind is Kind.ORPHAN and Evidence.OVER_BUDGET in finding.evidence

@@ -1,15 +1,15 @@
-"""What came of earlier acts: each is held against the rows of a new snapshot.
+"""What a new snapshot shows of earlier acts: the observation of each, and work that came back after its cancel.
 
-A run that is still there is given a pause before that is said, growing with each attempt: a signal takes a moment.
+What follows from an observation stands in `lifecycle`.
 """
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from watchdog.core.acting.acts import ObservedEffect, OpenAct, Outcome
-from watchdog.core.acting.verdicts import Hand, Withheld
+from watchdog.core.acting.acts import ObservedEffect
+from watchdog.core.acting.lifecycle import Observation, OpenAct, observed, pause_after
 from watchdog.core.judging.cases import Case
 from watchdog.core.judging.copies import CopyKey, copy_key
 from watchdog.core.observed.activity import RUNNING_STATES, Backend, Clock, Run, Snapshot
@@ -20,9 +20,14 @@ COMES_BACK_WITHIN = timedelta(seconds=30)
 Transaction = tuple[int, datetime, datetime]
 """Pid, backend start and transaction start."""
 
-SUCCESSES = frozenset(
-    {Outcome.ENDED, Outcome.BETWEEN_STATEMENTS, Outcome.MOVED_ON, Outcome.TRANSACTION_GOES_ON, Outcome.ENDED_BY_ITSELF}
-)
+
+@dataclass(frozen=True, slots=True)
+class RecentCancel:
+    """A cancel that work may come back after: when it was, by which rule, and the act's id."""
+
+    at: datetime
+    rule: str
+    act: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +60,11 @@ def follow(
     rows = {(backend.pid, backend.started): backend for backend in snapshot.backends}
     effects = []
     kept: dict[Run, OpenAct] = {}
-    for run, each in acts.items():
+    for run, act in acts.items():
         session = (run.pid, run.backend_start)
-        outcome = _outcome(each, rows.get(session), alive=session in alive)
-        effect, stays = _followed(run, each, outcome, at=snapshot.at, interval=interval, tries=tries)
+        pausing = snapshot.at - act.at < pause_after(act.attempts, interval=interval)
+        seen = _observation(act, rows.get(session), alive=session in alive, pausing=pausing)
+        effect, stays = observed(run, act, seen, at=snapshot.at, tries=tries)
         if effect is not None:
             effects.append(effect)
         if stays is not None:
@@ -67,8 +73,8 @@ def follow(
 
 
 def came_back(
-    cancelled: Mapping[CopyKey, tuple[datetime, str, str]], *, cases: Iterable[Case], at: datetime
-) -> tuple[list[Retry], dict[CopyKey, tuple[datetime, str, str]]]:
+    cancelled: Mapping[CopyKey, RecentCancel], *, cases: Iterable[Case], at: datetime
+) -> tuple[list[Retry], dict[CopyKey, RecentCancel]]:
     """The keys under which work has begun again soon after its cancel, and the cancels to be watched further."""
     begun: dict[CopyKey, list[datetime]] = defaultdict(list)
     for case in cases:
@@ -76,79 +82,27 @@ def came_back(
         if key is not None:
             begun[key].append(case.run.start)
     retries = [
-        Retry(key, rule, act)
-        for key, (when, rule, act) in cancelled.items()
-        if any(when < start <= when + COMES_BACK_WITHIN for start in begun.get(key, ()))
+        Retry(key, cancel.rule, cancel.act)
+        for key, cancel in cancelled.items()
+        if any(cancel.at < start <= cancel.at + COMES_BACK_WITHIN for start in begun.get(key, ()))
     ]
     done = {retry.key for retry in retries}
-    kept = {key: value for key, value in cancelled.items() if key not in done and at - value[0] <= COMES_BACK_WITHIN}
+    kept = {key: each for key, each in cancelled.items() if key not in done and at - each.at <= COMES_BACK_WITHIN}
     return retries, kept
 
 
-def pause_of(attempts: int, *, interval: timedelta) -> timedelta:
-    """How long to wait after the last of `attempts` before its effect is said to be none: 1, 2, 4 intervals."""
-    return interval * float(2 ** (attempts - 1))
-
-
-def transaction_of(run: Run, each: OpenAct) -> Transaction | None:
+def transaction_of(run: Run, act: OpenAct) -> Transaction | None:
     """The transaction that an act was about, where there was one."""
-    return None if each.transaction is None else (run.pid, run.backend_start, each.transaction)
+    return None if act.transaction is None else (run.pid, run.backend_start, act.transaction)
 
 
-def _outcome(each: OpenAct, backend: Backend | None, *, alive: bool) -> Outcome:
+def _observation(act: OpenAct, backend: Backend | None, *, alive: bool, pausing: bool) -> Observation:
     if backend is None:
-        return Outcome.BETWEEN_STATEMENTS if alive else Outcome.ENDED
+        return Observation.BETWEEN_STATEMENTS if alive else Observation.ENDED
     statement = backend.start(Clock.STATEMENT)
     at = None if statement is None else statement.at
-    if at == each.statement and backend.state in RUNNING_STATES:
-        return Outcome.STILL_THERE
-    if backend.transaction is not None and backend.transaction.at == each.transaction:
-        return Outcome.TRANSACTION_GOES_ON
-    return Outcome.MOVED_ON
-
-
-def _followed(
-    run: Run, each: OpenAct, outcome: Outcome, *, at: datetime, interval: timedelta, tries: int
-) -> tuple[ObservedEffect | None, OpenAct | None]:
-    """The effect to tell of now, if any, and what is remembered of the act, if anything."""
-    if each.hand is Hand.REHEARSE:
-        return _rehearsed(run, each, outcome, at=at)
-    gone = outcome is not Outcome.STILL_THERE
-    if each.final is not None or each.again:
-        return _waiting(run, each, outcome, at=at, tries=tries)
-    if gone:
-        return _effect(run, each, outcome, at=at), None
-    if at - each.at < pause_of(each.attempts, interval=interval):
-        return None, each
-    if each.attempts < tries:
-        return _effect(run, each, Outcome.STILL_THERE, at=at), replace(each, again=True)
-    return _effect(run, each, Outcome.INEFFECTIVE, at=at), replace(each, final=Withheld.INEFFECTIVE)
-
-
-def _waiting(
-    run: Run, each: OpenAct, outcome: Outcome, *, at: datetime, tries: int
-) -> tuple[ObservedEffect | None, OpenAct | None]:
-    """A run that may be tried again, or never again: remembered while it goes on, a FETCH loop with its transaction."""
-    if not _goes_on(each, outcome):
-        return None, None
-    if each.final is None and each.attempts >= tries:
-        return _effect(run, each, Outcome.INEFFECTIVE, at=at), replace(each, final=Withheld.INEFFECTIVE)
-    return None, each
-
-
-def _rehearsed(
-    run: Run, each: OpenAct, outcome: Outcome, *, at: datetime
-) -> tuple[ObservedEffect | None, OpenAct | None]:
-    """A rehearsed run that is over has ended by itself; a keyed one is over with its transaction."""
-    if _goes_on(each, outcome):
-        return None, each
-    return replace(_effect(run, each, Outcome.ENDED_BY_ITSELF, at=at), regret=not each.client_gone), None
-
-
-def _goes_on(each: OpenAct, outcome: Outcome) -> bool:
-    """True while the run is there; a FETCH loop goes on with its transaction."""
-    return outcome is Outcome.STILL_THERE or (outcome is Outcome.TRANSACTION_GOES_ON and each.clock is Clock.RUN)
-
-
-def _effect(run: Run, each: OpenAct, outcome: Outcome, *, at: datetime) -> ObservedEffect:
-    return ObservedEffect(each.id, run, each.rule, each.hand, outcome, at)
+    if at == act.statement and backend.state in RUNNING_STATES:
+        return Observation.IN_PAUSE if pausing else Observation.STILL_THERE
+    if backend.transaction is None or backend.transaction.at != act.transaction:
+        return Observation.MOVED_ON
+    return Observation.LOOP_GOES_ON if act.clock is Clock.RUN else Observation.TRANSACTION_GOES_ON

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 MINUTE = timedelta(minutes=1)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """Bounds on acts, per cluster.
 

@@ -1,4 +1,4 @@
-"""What policy remembers from one look to the next: who was acted on and with what effect, and what is to rest.
+"""What policy remembers from one look to the next: who was acted on and with what effect, and which keys rest.
 
 `PolicyMemory` is handed in and handed back, never changed. Nothing in it outlives its cause by more than the times in
 `Limits`.
@@ -8,16 +8,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from watchdog.core.acting.acts import ActResult, ObservedEffect, OpenAct, Outcome, Result, open_act
-from watchdog.core.acting.effects import SUCCESSES, Retry, Transaction, transaction_of
+from watchdog.core.acting.acts import SUCCESSES, ActResult, ObservedEffect, Outcome
+from watchdog.core.acting.effects import RecentCancel, Retry, Transaction, transaction_of
+from watchdog.core.acting.lifecycle import ActState, OpenAct, open_act, state_after_answer
 from watchdog.core.acting.limits import Buckets, Limits
-from watchdog.core.acting.verdicts import Hand, Withheld
+from watchdog.core.acting.verdicts import Hand
 from watchdog.core.judging.copies import CopyKey
 from watchdog.core.judging.evidence import Kind
 from watchdog.core.observed.activity import Run
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyMemory:
     """What one look leaves to the next. Bounded by what is there now, and by the times in `Limits`.
 
@@ -36,27 +37,18 @@ class PolicyMemory:
     last_act: datetime | None = None
     failures: int = 0
     stopped_at: datetime | None = None
-    cancelled: Mapping[CopyKey, tuple[datetime, str, str]] = field(default_factory=dict)
+    cancelled: Mapping[CopyKey, RecentCancel] = field(default_factory=dict)
     resting: Mapping[CopyKey, datetime] = field(default_factory=dict)
 
 
-def record_result(memory: PolicyMemory, done: ActResult, *, at: datetime) -> PolicyMemory:
-    """Remember what has been carried out. A refusal stops everything: our idea of our rights is wrong."""
-    act = done.act
-    run = act.finding.run
-    match done.result:
-        case Result.SIGNALLED | Result.REHEARSED | Result.TIMED_OUT:
-            hand = Hand.REHEARSE if done.result is Result.REHEARSED else Hand.SIGNAL
-            return replace(memory, acts={**memory.acts, run: open_act(act, hand=hand)}, last_act=at)
-        case Result.NOT_PERMITTED:
-            refused = replace(open_act(act, hand=Hand.SIGNAL), final=Withheld.REFUSED)
-            return replace(memory, acts={**memory.acts, run: refused}, last_act=at, stopped_at=at)
-        case Result.MOVED_ON if act.verdict.finding.talking:
-            # A FETCH loop between two statements: it counts as an attempt and is tried again.
-            missed = replace(open_act(act, hand=Hand.SIGNAL), again=True)
-            return replace(memory, acts={**memory.acts, run: missed}, last_act=at)
-        case Result.GONE | Result.MOVED_ON | Result.PROTECTED | Result.NOT_TRIED:
-            return memory
+def record_result(memory: PolicyMemory, result: ActResult, *, at: datetime) -> PolicyMemory:
+    """Remember what has been carried out. A refusal opens the breaker: what we know about our rights is wrong."""
+    act = result.act
+    state = state_after_answer(result.result, fetch_loop=act.is_on_fetch_loop)
+    if state is None:
+        return memory
+    memory = replace(memory, acts={**memory.acts, act.finding.run: open_act(act, state=state)}, last_act=at)
+    return replace(memory, stopped_at=at) if state is ActState.REFUSED else memory
 
 
 def record_effects(
@@ -78,7 +70,7 @@ def record_effects(
         if effect.outcome is Outcome.TRANSACTION_GOES_ON and transaction is not None:
             shut.add(transaction)
         if effect.outcome in SUCCESSES and before.key is not None:
-            cancelled[before.key] = (before.at, before.rule, before.id)
+            cancelled[before.key] = RecentCancel(before.at, before.rule, before.id)
         counted = count_failure(counted, effect.outcome, limits=limits, at=at)
     return replace(counted, acts=acts, cancelled=cancelled, shut=frozenset(shut))
 
@@ -99,7 +91,7 @@ def back_off(
     memory: PolicyMemory,
     *,
     retries: Iterable[Retry],
-    cancelled: Mapping[CopyKey, tuple[datetime, str, str]],
+    cancelled: Mapping[CopyKey, RecentCancel],
     limits: Limits,
     at: datetime,
 ) -> PolicyMemory:

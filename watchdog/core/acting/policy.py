@@ -8,13 +8,23 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from watchdog.core.acting.acts import OpenAct
+from watchdog.core.acting.lifecycle import awaits_effect, closed_because, is_under_way
 from watchdog.core.acting.limits import Bucket, Limits
 from watchdog.core.acting.memory import PolicyMemory
 from watchdog.core.acting.protections import Protect, ProtectionContext, protection, row_protection
-from watchdog.core.acting.rules import OVER_BUDGET_RULE, Rule, speaks
+from watchdog.core.acting.rules import OVER_BUDGET_RULE, Action, Rule, speaks
 from watchdog.core.acting.status import ActingStatus
-from watchdog.core.acting.verdicts import Action, Decisions, Hand, Verdict, Withheld
+from watchdog.core.acting.verdicts import (
+    ActionWithheld,
+    Decisions,
+    Due,
+    Hand,
+    Observed,
+    UnderWay,
+    Verdict,
+    Withheld,
+    withheld_reason,
+)
 from watchdog.core.judging.cases import Case
 from watchdog.core.judging.copies import copy_key
 from watchdog.core.judging.evidence import Evidence, Finding, Kind
@@ -48,11 +58,13 @@ def decide(
     memory = _begun(memory, policy=policy, status=status, at=at)
     found = {(each.run, each.kind): memory.found.get((each.run, each.kind), at) for each in judgement.findings}
     memory = replace(memory, found=found)
-    turn = _Turn(judgement, at, policy, status, context, memory, interval)
+    turn = _Turn(
+        judgement=judgement, at=at, policy=policy, status=status, context=context, memory=memory, interval=interval
+    )
     verdicts = tuple(turn.verdict(each) for each in judgement.findings)
     said = {_word(each): each for each in verdicts if each.rule is not None}
     decisions = Decisions(
-        verdicts,
+        verdicts=verdicts,
         news=tuple(verdict for word, verdict in said.items() if word not in memory.said),
         due=tuple(turn.due),
         waits=tuple(sorted(turn.waits)),
@@ -93,15 +105,11 @@ def _rule_for(finding: Finding, rules: Iterable[Rule]) -> tuple[Rule | None, tup
     return (speaking[0], tuple(rule.name for rule in speaking[1:])) if speaking else (None, ())
 
 
-def _awaits_effect(each: OpenAct) -> bool:
-    return each.hand is Hand.SIGNAL and not each.again and each.final is None
-
-
 def _word(verdict: Verdict) -> tuple[Run, str, str]:
-    return verdict.finding.run, verdict.rule or "", verdict.withheld or ""
+    return verdict.finding.run, "" if verdict.rule is None else verdict.rule.name, withheld_reason(verdict) or ""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class _Turn:
     """One pass over the findings: what has been spent so far counts for those that follow."""
 
@@ -113,7 +121,7 @@ class _Turn:
     memory: PolicyMemory
     interval: timedelta
     buckets: dict[str, Bucket] = field(init=False)
-    due: list[Verdict] = field(default_factory=list)
+    due: list[Due] = field(default_factory=list)
     waits: list[timedelta] = field(default_factory=list)
     taken: set[Run] = field(default_factory=set)
     room: int = field(init=False)
@@ -123,7 +131,7 @@ class _Turn:
         """Begin with what is left."""
         self.buckets = dict(self.memory.buckets)
         running = sum(case.activity is ActivityKind.RUNNING for case in self.judgement.cases)
-        under_way = sum(_awaits_effect(each) for each in self.memory.acts.values())
+        under_way = sum(awaits_effect(each) for each in self.memory.acts.values())
         self.room = self.policy.limits.at_once(running) - under_way
         self.groups = {case.run: group for group in self.judgement.copies.values() for case in group}
 
@@ -141,23 +149,19 @@ class _Turn:
 
     def verdict(self, finding: Finding) -> Verdict:
         rule, passed_over = _rule_for(finding, self.policy.rules)
-        if rule is None:
-            return Verdict(finding, Hand.NONE, Action.OBSERVE)
-        if rule.action is Action.OBSERVE:
-            return Verdict(finding, Hand.NONE, Action.OBSERVE, rule.name, passed_over=passed_over)
+        if rule is None or rule.action is Action.OBSERVE:
+            return Observed(finding=finding, rule=rule, passed_over=passed_over)
+        reason = self._first_no(finding, rule)
         hand = Hand.REHEARSE if self.status.rehearses else Hand.SIGNAL
-        verdict = Verdict(finding, hand, rule.action, rule.name, passed_over=passed_over)
-        withheld = self._first_no(finding, rule)
-        if withheld is not None:
-            return replace(verdict, hand=Hand.NONE, withheld=withheld)
-        if self._is_under_way(finding.run):
-            return replace(verdict, carried_out=True)
-        withheld = self._limited(rule)
-        if withheld is not None:
-            return replace(verdict, hand=Hand.NONE, withheld=withheld)
+        if reason is None and self._is_under_way(finding.run):
+            return UnderWay(finding=finding, rule=rule, hand=hand, passed_over=passed_over)
+        reason = reason or self._limited(rule)
+        if reason is not None:
+            return ActionWithheld(finding=finding, rule=rule, reason=reason, passed_over=passed_over)
         self._spend(finding, rule)
-        self.due.append(verdict)
-        return verdict
+        due = Due(finding=finding, rule=rule, hand=hand, passed_over=passed_over)
+        self.due.append(due)
+        return due
 
     def _first_no(self, finding: Finding, rule: Rule) -> Withheld | None:
         """The first reason that lies in the finding, its history, or in us."""
@@ -198,8 +202,9 @@ class _Turn:
 
     def _history(self, finding: Finding) -> Withheld | None:
         before = self.memory.acts.get(finding.run)
-        if before is not None and before.final is not None:
-            return before.final
+        closed = None if before is None else closed_because(before)
+        if closed is not None:
+            return closed
         transaction = finding.backend.transaction
         if transaction is not None:
             key = (finding.backend.pid, finding.backend.started, transaction.at)
@@ -213,11 +218,9 @@ class _Turn:
         return until is not None and until > self.at
 
     def _is_under_way(self, run: Run) -> bool:
-        """True where an act on it awaits its effect; a rehearsal is none once we are armed."""
+        """True where an act on it is under way, of this look or an earlier one."""
         before = self.memory.acts.get(run)
-        if before is None or (before.hand is Hand.REHEARSE and not self.status.rehearses):
-            return run in self.taken
-        return run in self.taken or (not before.again and before.final is None)
+        return run in self.taken or (before is not None and is_under_way(before, rehearses=self.status.rehearses))
 
     def _limited(self, rule: Rule) -> Withheld | None:
         """The first limit that is reached; a single look knows none."""

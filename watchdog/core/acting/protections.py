@@ -10,9 +10,10 @@ from watchdog.core.judging.evidence import Evidence, Finding, Kind
 from watchdog.core.observed.activity import UNKNOWN, ActivityKind, Clock
 from watchdog.core.observed.census import Census
 from watchdog.core.observed.commands import Commands, statement_key
+from watchdog.core.observed.wait_events import SYNC_REP
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Protect:
     """What the configuration says about protections. All of them stand unless it takes one away."""
 
@@ -33,15 +34,29 @@ class ProtectionContext:
     commands: Commands
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Protection:
+    """One protection: the reason that metrics and the ledger carry, the test, and what it means in words.
+
+    `by_command`: it needs the first word of the command, which is worth a round trip only if nothing else protects.
+    `guarded`: the statement that signals tests it once more on the row, because it can begin after the look.
+    """
+
+    reason: Withheld
+    holds: Callable[[Finding, Rule, ProtectionContext], bool]
+    meaning: str
+    by_command: bool = False
+    guarded: bool = False
+
+
 def protection(finding: Finding, *, rule: Rule, context: ProtectionContext) -> Withheld | None:
     """The first reason why a finding's backend may not be touched by `rule`, or None."""
-    return next((reason for reason, holds in PROTECTIONS if holds(finding, rule, context)), None)
+    return next((each.reason for each in PROTECTIONS if each.holds(finding, rule, context)), None)
 
 
 def row_protection(finding: Finding, *, rule: Rule, context: ProtectionContext) -> Withheld | None:
     """As `protection`, without what only the text of the command shows: that is worth asking if this is None."""
-    rows = PROTECTIONS[:-_BY_COMMAND]
-    return next((reason for reason, holds in rows if holds(finding, rule, context)), None)
+    return next((each.reason for each in _ROW_PROTECTIONS if each.holds(finding, rule, context)), None)
 
 
 def _is_backup(finding: Finding) -> bool:
@@ -83,27 +98,83 @@ def _is_unreadable(finding: Finding, context: ProtectionContext) -> bool:
     return context.protect.maintenance and key is not None and (command is None or command.word is None)
 
 
-Protection = Callable[[Finding, Rule, ProtectionContext], bool]
-
-PROTECTIONS: tuple[tuple[Withheld, Protection], ...] = (
-    (Withheld.SUPERUSER, lambda f, _, s: s.protect.superusers and f.backend.role in s.census.superusers),
-    (Withheld.PROVIDER, lambda f, _, __: f.backend.role in PROVIDER_ROLES),
-    # A role younger than the census may be a superuser, and a row without one cannot be checked again.
-    (Withheld.UNKNOWN_ROLE, lambda f, _, __: f.backend.role == UNKNOWN or f.backend.role_oid is None),
-    (Withheld.HIDDEN, lambda f, _, s: f.backend.role in s.census.hidden_roles),
-    (Withheld.PROTECTED_ROLE, lambda f, _, s: matches(f.backend.role, s.protect.roles)),
-    (
-        Withheld.PROTECTED_APPLICATION,
-        lambda f, _, s: matches(f.backend.application_name, s.protect.applications),
+PROTECTIONS: tuple[Protection, ...] = (
+    Protection(
+        reason=Withheld.SUPERUSER,
+        holds=lambda f, _, c: c.protect.superusers and f.backend.role in c.census.superusers,
+        meaning="its role is a superuser",
     ),
-    (Withheld.BACKUP, lambda f, _, s: s.protect.backups and _is_backup(f)),
-    (Withheld.SYNC_REP, lambda f, _, __: f.backend.wait_event == "SyncRep"),
-    (Withheld.WAITS_FOR_CLIENT, lambda f, _, __: f.backend.activity is not ActivityKind.RUNNING),
-    (Withheld.CLIENT_TALKING, lambda f, _, s: s.protect.talking and f.talking),
-    (Withheld.WRITER, lambda f, r, _: not r.writers and _is_writer(f)),
-    (Withheld.UNBOUND_JOB, lambda f, r, _: _by_anothers_name(f, r)),
-    (Withheld.MAINTENANCE, lambda f, _, s: _is_maintenance(f, s)),
-    (Withheld.COMMAND_UNREADABLE, lambda f, _, s: _is_unreadable(f, s)),
+    Protection(
+        reason=Withheld.PROVIDER,
+        holds=lambda f, _, __: f.backend.role in PROVIDER_ROLES,
+        meaning="its role belongs to the provider of a managed service",
+    ),
+    # A role younger than the census may be a superuser, and a row without one cannot be checked again.
+    Protection(
+        reason=Withheld.UNKNOWN_ROLE,
+        holds=lambda f, _, __: f.backend.role == UNKNOWN or f.backend.role_oid is None,
+        meaning="its role is not known",
+    ),
+    Protection(
+        reason=Withheld.HIDDEN,
+        holds=lambda f, _, c: f.backend.role in c.census.hidden_roles,
+        meaning="sessions of its role are hidden from ours",
+    ),
+    Protection(
+        reason=Withheld.PROTECTED_ROLE,
+        holds=lambda f, _, c: matches(f.backend.role, c.protect.roles),
+        meaning="policy.protect.roles names its role",
+    ),
+    Protection(
+        reason=Withheld.PROTECTED_APPLICATION,
+        holds=lambda f, _, c: matches(f.backend.application_name, c.protect.applications),
+        meaning="policy.protect.applications names its application",
+    ),
+    Protection(
+        reason=Withheld.BACKUP,
+        holds=lambda f, _, c: c.protect.backups and _is_backup(f),
+        meaning="it is a backup or a dump",
+    ),
+    Protection(
+        reason=Withheld.SYNC_REP,
+        holds=lambda f, _, __: f.backend.wait_event == SYNC_REP,
+        meaning="its commit waits for a synchronous standby",
+        guarded=True,
+    ),
+    Protection(
+        reason=Withheld.WAITS_FOR_CLIENT,
+        holds=lambda f, _, __: f.backend.activity is not ActivityKind.RUNNING,
+        meaning="it waits for its client: a signal would stay pending",
+        guarded=True,
+    ),
+    Protection(
+        reason=Withheld.CLIENT_TALKING,
+        holds=lambda f, _, c: c.protect.talking and f.talking,
+        meaning="a statement arrived within the last interval, so its client is there",
+    ),
+    Protection(
+        reason=Withheld.WRITER,
+        holds=lambda f, r, _: not r.writers and _is_writer(f),
+        meaning="its transaction has written, or has committed inside a procedure",
+        guarded=True,
+    ),
+    Protection(
+        reason=Withheld.UNBOUND_JOB,
+        holds=lambda f, r, _: _by_anothers_name(f, r),
+        meaning="only another session's name speaks against it, and no `roles:` binds the job to its role",
+    ),
+    Protection(
+        reason=Withheld.MAINTENANCE,
+        holds=lambda f, _, c: _is_maintenance(f, c),
+        meaning="it runs a maintenance command",
+        by_command=True,
+    ),
+    Protection(
+        reason=Withheld.COMMAND_UNREADABLE,
+        holds=lambda f, _, c: _is_unreadable(f, c),
+        meaning="the first word of its command cannot be read, so it may be maintenance",
+        by_command=True,
+    ),
 )
-_BY_COMMAND = 2
-"""How many of the last rows need the command's first word."""
+
+_ROW_PROTECTIONS = tuple(each for each in PROTECTIONS if not each.by_command)

@@ -7,18 +7,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from watchdog.core.acting.acts import OpenAct, Outcome, Result
-from watchdog.core.acting.effects import COMES_BACK_WITHIN, SUCCESSES, transaction_of
+from watchdog.core.acting.acts import SUCCESSES, Outcome, Result
+from watchdog.core.acting.effects import COMES_BACK_WITHIN, RecentCancel
+from watchdog.core.acting.lifecycle import ActState, OpenAct, state_on_record
 from watchdog.core.acting.limits import Limits
 from watchdog.core.acting.memory import PolicyMemory, count_failure
-from watchdog.core.acting.verdicts import Hand, Withheld
+from watchdog.core.acting.verdicts import Hand
+from watchdog.core.judging.cases import is_fetch_loop
 from watchdog.core.judging.copies import CopyKey
 from watchdog.core.observed.activity import Clock, Run
 
-_NOT_DONE = frozenset({Result.GONE, Result.MOVED_ON, Result.PROTECTED, Result.NOT_TRIED})
 
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Recorded:
     """One act of the ledger. A `result` of None: the daemon ended before it knew, so the signal may have been sent."""
 
@@ -38,6 +38,11 @@ class Recorded:
     outcome_at: datetime | None
     came_back_at: datetime | None
 
+    @property
+    def is_on_fetch_loop(self) -> bool:
+        """True for a run of several statements."""
+        return is_fetch_loop(self.clock, start=self.run.start, statement=self.statement)
+
 
 def recall(memory: PolicyMemory, records: Iterable[Recorded], *, limits: Limits, at: datetime) -> PolicyMemory:
     """The memory with what the ledger knows in it; `records` oldest first. Failures are counted from them alone."""
@@ -55,35 +60,24 @@ def recall(memory: PolicyMemory, records: Iterable[Recorded], *, limits: Limits,
 
 
 def _with_act(memory: PolicyMemory, each: Recorded) -> PolicyMemory:
-    if each.result is Result.MOVED_ON and _is_loop(each):
-        return replace(memory, acts={**memory.acts, each.run: replace(_tried(each), again=True)})
-    if each.result in _NOT_DONE:
-        return memory  # nothing was done, and what was done before stays true
-    if each.outcome in SUCCESSES:
-        acts = {run: act for run, act in memory.acts.items() if run != each.run}
-        shut = memory.shut
-        transaction = transaction_of(each.run, _tried(each))
-        if each.outcome is Outcome.TRANSACTION_GOES_ON and transaction is not None:
-            shut |= {transaction}
-        return replace(memory, acts=acts, shut=shut)
-    return replace(memory, acts={**memory.acts, each.run: _tried(each)})
+    """The memory with one act in it; where nothing was done, what was remembered before stays true."""
+    left = state_on_record(each.result, each.outcome, hand=each.hand, fetch_loop=each.is_on_fetch_loop)
+    if left is None:
+        return memory
+    if left.state is not None:
+        return replace(memory, acts={**memory.acts, each.run: _open_act(each, state=left.state)})
+    acts = {run: act for run, act in memory.acts.items() if run != each.run}
+    shut = memory.shut
+    if left.outcome is Outcome.TRANSACTION_GOES_ON and each.transaction is not None:
+        shut |= {(each.run.pid, each.run.backend_start, each.transaction)}
+    return replace(memory, acts=acts, shut=shut)
 
 
-def _is_loop(each: Recorded) -> bool:
-    """A FETCH loop that was met between two statements counts as a try."""
-    return each.clock is Clock.RUN and each.statement is not None and each.statement > each.run.start
-
-
-def _tried(each: Recorded) -> OpenAct:
-    final = None
-    if each.result is Result.NOT_PERMITTED:
-        final = Withheld.REFUSED
-    elif each.outcome is Outcome.INEFFECTIVE:
-        final = Withheld.INEFFECTIVE
+def _open_act(each: Recorded, *, state: ActState) -> OpenAct:
     return OpenAct(
         id=each.id,
         rule=each.rule,
-        hand=each.hand,
+        state=state,
         attempts=each.attempt,
         at=each.at,
         statement=each.statement,
@@ -91,8 +85,6 @@ def _tried(each: Recorded) -> OpenAct:
         clock=each.clock,
         key=each.key,
         client_gone=each.client_gone,
-        again=each.outcome is Outcome.STILL_THERE,
-        final=final,
     )
 
 
@@ -111,5 +103,5 @@ def _with_key(memory: PolicyMemory, each: Recorded, *, limits: Limits, at: datet
         until = each.came_back_at + limits.rest
         return replace(memory, resting={**memory.resting, each.key: until}) if until > at else memory
     if each.outcome in SUCCESSES and at - each.at <= COMES_BACK_WITHIN:
-        return replace(memory, cancelled={**memory.cancelled, each.key: (each.at, each.rule, each.id)})
+        return replace(memory, cancelled={**memory.cancelled, each.key: RecentCancel(each.at, each.rule, each.id)})
     return memory

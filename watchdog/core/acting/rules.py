@@ -3,10 +3,17 @@
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
+from enum import StrEnum
 from fnmatch import fnmatchcase
 
-from watchdog.core.acting.verdicts import Action
 from watchdog.core.judging.evidence import Evidence, Finding, Kind
+
+
+class Action(StrEnum):
+    """What a rule asks for."""
+
+    CANCEL = "cancel"
+    OBSERVE = "observe"
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +26,7 @@ class Names:
     applications: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
     """One rule, in the order of the configuration.
 
@@ -37,7 +44,7 @@ class Rule:
     writers: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Condition:
     """One condition of a rule, and whether it holds for a finding: `explain` shows them all."""
 
@@ -71,11 +78,21 @@ def speaks(rule: Rule, finding: Finding) -> bool:
 def conditions(rule: Rule, finding: Finding) -> Iterator[Condition]:
     """Every condition of `rule` with its answer, in the order in which they stand in the configuration."""
     yield Condition(
-        "finding", rule.kind is finding.kind, (finding.kind,), (rule.kind,), "{seen}, the rule is about {wanted}"
+        name="finding",
+        holds=rule.kind is finding.kind,
+        seen=(finding.kind,),
+        wanted=(rule.kind,),
+        words="{seen}, the rule is about {wanted}",
     )
     if rule.evidence:
         holds = not rule.evidence.isdisjoint(finding.evidence)
-        yield Condition("evidence", holds, finding.evidence, sorted(rule.evidence), "{seen}; any of {wanted}")
+        yield Condition(
+            name="evidence",
+            holds=holds,
+            seen=finding.evidence,
+            wanted=sorted(rule.evidence),
+            words="{seen}; any of {wanted}",
+        )
     yield from _listed(rule.only, finding, wanted=True)
     yield from _listed(rule.ignore, finding, wanted=False)
 
@@ -91,7 +108,7 @@ def _listed(names: Names, finding: Finding, *, wanted: bool) -> Iterator[Conditi
         if globs:
             value = value_of(finding)
             title = name if wanted else f"ignore {name}"
-            yield Condition(title, matches(value, globs) is wanted, (value,), globs)
+            yield Condition(name=title, holds=matches(value, globs) is wanted, seen=(value,), wanted=globs)
 
 
 _NAMES: tuple[tuple[str, Callable[[Finding], str]], ...] = (

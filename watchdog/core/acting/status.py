@@ -99,7 +99,7 @@ class ActingStatus:
         return next((_WITHHOLDS[each] for each in self.disarm_reasons if each in _WITHHOLDS), None)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
     """Whether our session leads, and if not, why; who holds the key, where that is known."""
 

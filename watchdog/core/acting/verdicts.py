@@ -1,25 +1,18 @@
-"""The words of policy: hands, actions, every reason why an action is withheld, and what is made of a finding."""
+"""Verdicts: what policy makes of a finding. Exactly one of four, each with what belongs to it and no more."""
 
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 
+from watchdog.core.acting.rules import Action, Rule
 from watchdog.core.judging.evidence import Finding
 
 
 class Hand(StrEnum):
-    """By whom a verdict is carried out."""
+    """By whom an action is carried out: by a signal, or, in dry run, by recording that it would be."""
 
     SIGNAL = "signal"
     REHEARSE = "rehearse"
-    NONE = "none"
-
-
-class Action(StrEnum):
-    """What a rule asks for."""
-
-    CANCEL = "cancel"
-    OBSERVE = "observe"
 
 
 class Withheld(StrEnum):
@@ -56,24 +49,60 @@ class Withheld(StrEnum):
     LIMIT = "limit"
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What policy makes of one finding.
-
-    `withheld` is the first reason why an action is not carried out. `carried_out`: that was done at an earlier look,
-    and its effect is awaited. `passed_over` are later rules that would have spoken about the finding as well.
-    """
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observed:
+    """No action is asked for: `rule` only observes, or no rule matches (None)."""
 
     finding: Finding
-    hand: Hand
-    action: Action
-    rule: str | None = None
-    withheld: Withheld | None = None
-    carried_out: bool = False
+    rule: Rule | None = None
     passed_over: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActionWithheld:
+    """`rule` asks for an action, and `reason` is the first thing that speaks against it now."""
+
+    finding: Finding
+    rule: Rule
+    reason: Withheld
+    passed_over: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnderWay:
+    """The action was carried out at an earlier look, and its effect is awaited."""
+
+    finding: Finding
+    rule: Rule
+    hand: Hand
+    passed_over: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Due:
+    """The action is to be carried out now."""
+
+    finding: Finding
+    rule: Rule
+    hand: Hand
+    passed_over: tuple[str, ...] = ()
+
+
+Verdict = Observed | ActionWithheld | UnderWay | Due
+"""What policy makes of one finding. `rule` is the first that matches it; `passed_over` names the later ones that do."""
+
+
+def withheld_reason(verdict: Verdict) -> Withheld | None:
+    """Why an action is withheld; None where none is asked for, and where it is carried out."""
+    return verdict.reason if isinstance(verdict, ActionWithheld) else None
+
+
+def action_of(verdict: Verdict) -> Action:
+    """What is asked for; without a rule, to observe."""
+    return Action.OBSERVE if verdict.rule is None else verdict.rule.action
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Decisions:
     """The verdicts of one look.
 
@@ -83,7 +112,7 @@ class Decisions:
 
     verdicts: tuple[Verdict, ...] = ()
     news: tuple[Verdict, ...] = ()
-    due: tuple[Verdict, ...] = ()
+    due: tuple[Due, ...] = ()
     waits: tuple[timedelta, ...] = ()
     warming_up: bool = False
     stopped: bool = False

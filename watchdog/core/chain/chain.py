@@ -17,7 +17,7 @@ MAX_COPIES = 10_000
 """A chain whose attempts multiply to more is not played."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Layer:
     """One layer: it tries the layer below `attempts` times, one after the other, and any failure is tried again.
 

@@ -22,7 +22,7 @@ DATABASE = "the query"
 _MILLISECOND = timedelta(milliseconds=1)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Inversion:
     """A child that can go on for `total` while its parent waits `wait`; `key` at layer `place` is to become `to`.
 
@@ -98,16 +98,52 @@ def _outliving(chain: Chain, place: int, *, wait: timedelta) -> Inversion:
     total = chain.total(child)
     if child == len(chain.layers):
         was = chain.statement_timeout
-        return Inversion(parent, DATABASE, wait, total, None, "statement_timeout", was, target)
+        return Inversion(
+            parent=parent,
+            child=DATABASE,
+            wait=wait,
+            total=total,
+            place=None,
+            key="statement_timeout",
+            was=was,
+            to=target,
+        )
     layer = chain.layers[child]
     if layer.lifetime is not None:
-        return Inversion(parent, layer.name, wait, total, child, "lifetime", layer.lifetime, target)
+        return Inversion(
+            parent=parent,
+            child=layer.name,
+            wait=wait,
+            total=total,
+            place=child,
+            key="lifetime",
+            was=layer.lifetime,
+            to=target,
+        )
     fitting = _fitting(layer, each=chain.each(child), life=wait)
     share = (target - layer.spent(ZERO, attempts=layer.attempts)) / layer.attempts
     if fitting or (share < _MILLISECOND and layer.attempts > 1):
-        return Inversion(parent, layer.name, wait, total, child, "attempts", layer.attempts, max(1, fitting))
+        return Inversion(
+            parent=parent,
+            child=layer.name,
+            wait=wait,
+            total=total,
+            place=child,
+            key="attempts",
+            was=layer.attempts,
+            to=max(1, fitting),
+        )
     whole = share // _MILLISECOND * _MILLISECOND
-    return Inversion(parent, layer.name, wait, total, child, "timeout", layer.timeout, whole or share)
+    return Inversion(
+        parent=parent,
+        child=layer.name,
+        wait=wait,
+        total=total,
+        place=child,
+        key="timeout",
+        was=layer.timeout,
+        to=whole or share,
+    )
 
 
 def _crowded(chain: Chain, place: int, *, life: timedelta) -> Inversion:
@@ -115,7 +151,17 @@ def _crowded(chain: Chain, place: int, *, life: timedelta) -> Inversion:
     layer = chain.layers[place]
     fitting = max(1, _fitting(layer, each=chain.each(place), life=life))
     child, total = f"its {layer.attempts} attempts", chain.open_act(place)
-    return Inversion(layer.name, child, life, total, place, "attempts", layer.attempts, fitting, within=True)
+    return Inversion(
+        parent=layer.name,
+        child=child,
+        wait=life,
+        total=total,
+        place=place,
+        key="attempts",
+        was=layer.attempts,
+        to=fitting,
+        within=True,
+    )
 
 
 def _fitting(layer: Layer, *, each: timedelta | None, life: timedelta) -> int:

@@ -59,7 +59,7 @@ class Loop:
         return self.load > 1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Spike:
     """Runs on a shared resource, and the few more at `trigger` that push it over. The defaults are the published one.
 
@@ -75,7 +75,7 @@ class Spike:
     lasting: timedelta = timedelta(hours=8)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Course:
     """What came of a spike. `in_flight` has a count for each 48th of the time, taken just before that moment.
 
@@ -115,10 +115,10 @@ def spike_of(chain: Chain) -> Spike | None:
         return None
     copies, patience = _overloaded(chain)
     return Spike(
-        chain.period,
-        chain.work,
-        patience,
-        len(copies) - 1,
+        period=chain.period,
+        work=chain.work,
+        patience=patience,
+        retries=len(copies) - 1,
         trigger=6 * chain.period,
         lasting=PLOTTED * chain.period,
     )
@@ -244,4 +244,11 @@ class _Simulation:
 
     def _course(self) -> Course:
         samples, served, given_up = tuple(self._in_flight), tuple(self._served), tuple(self._given_up)
-        return Course(self._remedy, self._lasting, samples, served, given_up, self._retries)
+        return Course(
+            remedy=self._remedy,
+            lasting=self._lasting,
+            in_flight=samples,
+            served=served,
+            given_up=given_up,
+            retries=self._retries,
+        )

@@ -16,7 +16,7 @@ class Status(StrEnum):
 GRAVITY = {status: rank for rank, status in enumerate(Status)}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
     """One result. `scope` is `cluster`, `role NAME` or `role NAME in DATABASE`; `sql` closes the gap."""
 
@@ -30,22 +30,22 @@ class Check:
 
 def ok(name: str, saw: str, *, scope: str = "cluster") -> Check:
     """A check that found nothing to say."""
-    return Check(name, scope, Status.OK, saw)
+    return Check(name=name, scope=scope, status=Status.OK, saw=saw)
 
 
 def warning(name: str, saw: str, hint: str, *, scope: str = "cluster", sql: tuple[str, ...] = ()) -> Check:
     """Something that should be different."""
-    return Check(name, scope, Status.WARNING, saw, hint, sql)
+    return Check(name=name, scope=scope, status=Status.WARNING, saw=saw, hint=hint, sql=sql)
 
 
 def failed(name: str, saw: str, hint: str, *, scope: str = "cluster", sql: tuple[str, ...] = ()) -> Check:
     """Something that makes orphans, or keeps us from seeing them."""
-    return Check(name, scope, Status.FAILED, saw, hint, sql)
+    return Check(name=name, scope=scope, status=Status.FAILED, saw=saw, hint=hint, sql=sql)
 
 
 def unknown(name: str, saw: str, hint: str, *, scope: str = "cluster") -> Check:
     """Something that could not be told."""
-    return Check(name, scope, Status.UNKNOWN, saw, hint)
+    return Check(name=name, scope=scope, status=Status.UNKNOWN, saw=saw, hint=hint)
 
 
 def quoted(identifier: str) -> str:

@@ -9,7 +9,7 @@ from watchdog.core.observed.stored_settings import StoredSettings
 from watchdog.core.present.look import Look
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RoleFacts:
     """One role of the server. `connection_limit` is -1 for none."""
 
@@ -20,7 +20,7 @@ class RoleFacts:
     connection_limit: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OwnRole:
     """The role that we are connected as, and what it may do beyond what it needs."""
 
@@ -56,7 +56,7 @@ class Prepared:
     oldest: timedelta | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """One server as the doctor sees it.
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Service:
     """One managed service. It is recognised by any of its roles or by a setting that begins with one of `settings`."""
 
@@ -21,42 +21,44 @@ class Service:
 
 SERVICES = (
     Service(
-        "Amazon RDS or Aurora",
-        frozenset({"rdsadmin", "rds_superuser"}),
-        ("rds.",),
-        "as a member of rds_superuser, GRANT pg_monitor and pg_signal_backend; rdsadmin's sessions stay out of reach",
+        name="Amazon RDS or Aurora",
+        roles=frozenset({"rdsadmin", "rds_superuser"}),
+        settings=("rds.",),
+        grants="as a member of rds_superuser, GRANT pg_monitor and pg_signal_backend; "
+        "rdsadmin's sessions stay out of reach",
     ),
     Service(
-        "Google Cloud SQL",
-        frozenset({"cloudsqladmin", "cloudsqlsuperuser"}),
-        ("cloudsql.",),
-        "as a member of cloudsqlsuperuser, GRANT pg_monitor and pg_signal_backend",
+        name="Google Cloud SQL",
+        roles=frozenset({"cloudsqladmin", "cloudsqlsuperuser"}),
+        settings=("cloudsql.",),
+        grants="as a member of cloudsqlsuperuser, GRANT pg_monitor and pg_signal_backend",
     ),
     Service(
-        "Azure Database for PostgreSQL",
-        frozenset({"azuresu", "azure_pg_admin"}),
-        ("azure.",),
-        "as a member of azure_pg_admin, GRANT pg_monitor and pg_signal_backend; azuresu's sessions stay out of reach",
+        name="Azure Database for PostgreSQL",
+        roles=frozenset({"azuresu", "azure_pg_admin"}),
+        settings=("azure.",),
+        grants="as a member of azure_pg_admin, GRANT pg_monitor and pg_signal_backend; "
+        "azuresu's sessions stay out of reach",
     ),
     Service(
-        "Supabase",
-        frozenset({"supabase_admin", "supabase_auth_admin"}),
-        ("supautils.",),
-        "as postgres, GRANT pg_monitor and pg_signal_backend; connect to the database, not to its pooler",
+        name="Supabase",
+        roles=frozenset({"supabase_admin", "supabase_auth_admin"}),
+        settings=("supautils.",),
+        grants="as postgres, GRANT pg_monitor and pg_signal_backend; connect to the database, not to its pooler",
         sleeps=True,
     ),
     Service(
-        "Neon",
-        frozenset({"neon_superuser", "cloud_admin"}),
-        ("neon.",),
-        "as a member of neon_superuser, GRANT pg_monitor and pg_signal_backend; use the host without -pooler",
+        name="Neon",
+        roles=frozenset({"neon_superuser", "cloud_admin"}),
+        settings=("neon.",),
+        grants="as a member of neon_superuser, GRANT pg_monitor and pg_signal_backend; use the host without -pooler",
         sleeps=True,
     ),
     Service(
-        "CloudNativePG",
-        frozenset({"streaming_replica"}),
-        ("cnpg.",),
-        "declare the role under spec.managed.roles with inRoles: [pg_monitor, pg_signal_backend]",
+        name="CloudNativePG",
+        roles=frozenset({"streaming_replica"}),
+        settings=("cnpg.",),
+        grants="declare the role under spec.managed.roles with inRoles: [pg_monitor, pg_signal_backend]",
     ),
 )
 

@@ -20,10 +20,10 @@ MIN_INTERVAL = timedelta(seconds=1)
 """No cluster is looked at more often; a smaller budget belongs into the server's own statement_timeout."""
 
 DEFAULT_NEARING = 0.8
-DEFAULT_JOBS = (JobRule(parse_pattern(DEFAULT_PATTERN)),)
+DEFAULT_JOBS = (JobRule(pattern=parse_pattern(DEFAULT_PATTERN)),)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
     """The budget that applies to one row. `source` is bounded by configuration and may be a label."""
 
@@ -39,7 +39,7 @@ class Budget:
         return self.limit + self.grace
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetBook:
     """Every configured budget. An empty book judges nothing, and whoever reads it must say so."""
 
@@ -106,7 +106,7 @@ class BudgetBook:
             return self._made(self.roles[role], source=f"role:{role}", keyed=keyed)
         if self.default is None or role in self.provider_roles:
             return None
-        return self._made(BudgetSpec(self.default), source="default", keyed=keyed)
+        return self._made(BudgetSpec(limit=self.default), source="default", keyed=keyed)
 
     def _by_job(self, claim: JobClaim) -> Budget | None:
         found = claim.rule.budget_spec(claim.key.job)

@@ -33,7 +33,7 @@ Namings = Mapping[int, Naming]
 """By pid, for the transactions of the last look."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
     """One running or holding backend with all that is needed to judge it.
 
@@ -130,6 +130,14 @@ def _until_deadline(case: Case, *, at: datetime, skew: timedelta) -> timedelta |
     return None if deadline is None else deadline + skew - at
 
 
+def is_fetch_loop(clock: Clock, *, start: datetime, statement: datetime | None) -> bool:
+    """True for a run of several statements (a keyed loop over a cursor): the present one is later than the run's start.
+
+    A BEGIN and its statement, and Parse and Bind, are stamped a moment apart: only a clearly later one counts.
+    """
+    return clock is Clock.RUN and statement is not None and statement - start > A_MOMENT
+
+
 def running(cases: Iterable[Case]) -> list[Case]:
     """Only the cases whose backend executes something now."""
     return [case for case in cases if case.activity is ActivityKind.RUNNING]
@@ -173,7 +181,6 @@ def _case(
 
 def _talking(backend: Backend, *, clock: Clock, start: Moment, interval: timedelta) -> bool:
     statement = backend.start(Clock.STATEMENT)
-    if clock is not Clock.RUN or statement is None:
+    if statement is None or statement.age > interval:
         return False
-    # A BEGIN and its statement, and Parse and Bind, are stamped a moment apart: only a clearly later command is talk.
-    return statement.age <= interval and start.age - statement.age > A_MOMENT
+    return is_fetch_loop(clock, start=start.at, statement=statement.at)

@@ -13,8 +13,7 @@ from watchdog.core.judging.evidence import Evidence, Finding, Kind
 from watchdog.core.judging.overdue import finding
 from watchdog.core.observed.activity import Run
 from watchdog.core.observed.blocking import Blocking
-
-WAITS_FOR_LOCK = "Lock"
+from watchdog.core.observed.wait_events import LOCK
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -87,6 +86,6 @@ def _is_superseded(older: Case, group: Sequence[Case], seen: frozenset[Run], blo
 
 
 def _may_wait_for(younger: Case, older: Case, blocking: Blocking | None) -> bool:
-    if younger.backend.wait_event_type != WAITS_FOR_LOCK:
+    if younger.backend.wait_event_type != LOCK:
         return False
     return blocking is None or blocking.waits_for(younger.backend.pid, older.backend.pid)

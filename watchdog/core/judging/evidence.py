@@ -37,7 +37,7 @@ ALARMING = frozenset({Kind.ORPHAN, Kind.DUPLICATE, Kind.HOLDING})
 """The kinds that make a report end with exit code 1; nearing is a warning."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """One thing found about one backend.
 

@@ -71,7 +71,7 @@ class JobPattern:
         return JobKey(found["job"], found.get("window", "")), deadline
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetSpec:
     """A budget as configured, for one role or one job; what is None is taken from the book."""
 
@@ -82,7 +82,7 @@ class BudgetSpec:
     detached: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobRule:
     """One entry under `budgets.jobs`. Without `copies` and `retry_gap` copies are shown, never judged."""
 

@@ -33,7 +33,7 @@ class Progress:
     used: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
     """What one look hands to the next. Bounded by what is there now, and by the hour of the accounts.
 
@@ -51,7 +51,7 @@ class Memory:
     accounts: AccountMemory = field(default_factory=AccountMemory)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
     """All that one snapshot shows. `crossings` are the waits until further runs become orphans."""
 
@@ -134,7 +134,16 @@ def judge(
         increments=increments,
     )
     seen = frozenset(case.run for group in groups.values() for case in group)
-    return judgement, Memory(snapshot.postmaster_start, seen, superseded, known, set_aside, progress, namings, accounts)
+    return judgement, Memory(
+        postmaster_start=snapshot.postmaster_start,
+        copies=seen,
+        superseded=superseded,
+        orphans=known,
+        set_aside=set_aside,
+        progress=progress,
+        namings=namings,
+        accounts=accounts,
+    )
 
 
 def _findings(

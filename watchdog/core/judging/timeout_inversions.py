@@ -16,7 +16,7 @@ MAX_MARGIN = timedelta(seconds=5)
 """Upper bound of that margin."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StoredTimeout:
     """The statement_timeout that a role gets in one database (None: in every other), held against its budget.
 
@@ -62,7 +62,17 @@ def _timeout(settings: StoredSettings, role: str, database: str | None, *, budge
     effective = settings.effective(STATEMENT_TIMEOUT, role=role, database=database)
     value = effective.span(STATEMENT_TIMEOUT)
     if value is None:
-        return StoredTimeout(role, database, None, effective.where, budget, None, None)
+        return StoredTimeout(
+            role=role, database=database, value=None, where=effective.where, budget=budget, inverted=None, lives_on=None
+        )
     off = value <= timedelta(0)
     lives_on = None if off else max(timedelta(0), value - budget)
-    return StoredTimeout(role, database, value, effective.where, budget, off or value > budget, lives_on)
+    return StoredTimeout(
+        role=role,
+        database=database,
+        value=value,
+        where=effective.where,
+        budget=budget,
+        inverted=off or value > budget,
+        lives_on=lives_on,
+    )

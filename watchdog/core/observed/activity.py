@@ -9,6 +9,8 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import assert_never
 
+from watchdog.core.observed.wait_events import CLIENT_READ
+
 UNKNOWN = "unknown"
 """The name of a role or database that the row or the census does not tell."""
 
@@ -47,7 +49,7 @@ class ClientEndpoint:
     port: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Backend:
     """One client backend of the activity view; its identity is pid and `started`, never the pid alone."""
 
@@ -70,7 +72,7 @@ class Backend:
     @property
     def activity(self) -> ActivityKind:
         """Running, unless the server waits for its own client; holding, if a transaction is open."""
-        if self.state in RUNNING_STATES and self.wait_event != "ClientRead":
+        if self.state in RUNNING_STATES and self.wait_event != CLIENT_READ:
             return ActivityKind.RUNNING
         if self.transaction is not None or self.state in RUNNING_STATES:
             return ActivityKind.HOLDING
@@ -96,7 +98,7 @@ class Run:
     start: datetime
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
     """One poll of one cluster, stamped with the server's clock.
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from watchdog.core.observed.activity import Snapshot
+from watchdog.core.observed.wait_events import LOCK
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,4 +54,4 @@ class Blocking:
 
 def waiters(snapshot: Snapshot) -> list[int]:
     """The pids that wait for a heavyweight lock."""
-    return [backend.pid for backend in snapshot.backends if backend.wait_event_type == "Lock"]
+    return [backend.pid for backend in snapshot.backends if backend.wait_event_type == LOCK]

@@ -22,7 +22,7 @@ class DatabaseWork:
     abandoned: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Census:
     """The facts of one census. `hidden` and `tracking_off` count sessions that no poll can judge.
 

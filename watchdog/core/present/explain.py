@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from watchdog.core.acting.policy import Policy
 from watchdog.core.acting.protections import PROTECTIONS, ProtectionContext
 from watchdog.core.acting.rules import Rule, conditions, speaks
-from watchdog.core.acting.verdicts import Verdict, Withheld
+from watchdog.core.acting.verdicts import Verdict, Withheld, withheld_reason
 from watchdog.core.judging.budgets import Budget, BudgetBook
 from watchdog.core.judging.cases import Case
 from watchdog.core.judging.evidence import Finding
@@ -92,13 +92,12 @@ def _verdict(verdict: Verdict, *, policy: Policy, context: ProtectionContext) ->
     if verdict.rule is None:
         yield Line(1, "no rule speaks about it: it is shown only", decides=True)
         return
-    [rule] = [each for each in policy.rules if each.name == verdict.rule]
-    yield from _protections(finding, rule=rule, verdict=verdict, context=context)
+    yield from _protections(finding, rule=verdict.rule, verdict=verdict, context=context)
     yield Line(1, f"verdict: {verdict_words(verdict)}", decides=True)
 
 
 def _rule(rule: Rule, verdict: Verdict) -> Iterator[Line]:
-    decides = rule.name == verdict.rule
+    decides = rule == verdict.rule
     word = "decides" if decides else "would speak as well" if speaks(rule, verdict.finding) else "does not speak"
     yield Line(1, f"rule {rule.name}: {word}", decides=decides)
     for each in conditions(rule, verdict.finding):
@@ -107,9 +106,10 @@ def _rule(rule: Rule, verdict: Verdict) -> Iterator[Line]:
 
 def _protections(finding: Finding, *, rule: Rule, verdict: Verdict, context: ProtectionContext) -> Iterator[Line]:
     yield Line(1, "protections:")
-    for reason, holds in PROTECTIONS:
-        protects = holds(finding, rule, context)
-        yield Line(2, f"{'yes' if protects else 'no '}  {_words(reason)}", decides=verdict.withheld is reason)
+    for each in PROTECTIONS:
+        protects = each.holds(finding, rule, context)
+        decides = withheld_reason(verdict) is each.reason
+        yield Line(2, f"{'yes' if protects else 'no '}  {_words(each.reason)}", decides=decides)
 
 
 def _words(reason: Withheld) -> str:

@@ -15,11 +15,23 @@ from watchdog.core.observed.sockets import SocketVisibility
 
 
 @dataclass(frozen=True, slots=True)
+class LookTiming:
+    """When a look was taken, in seconds of our monotonic clock.
+
+    `read_at` is when the snapshot came in, `placed_at` when the server read its clock for it: waits until crossings
+    count from there.
+    """
+
+    read_at: float = 0.0
+    placed_at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
     """One reading of one cluster. `took` is the time of the activity statement alone.
 
-    `done` are the acts that this look brought about, `effects` what it showed of earlier ones, `retries` the work that
-    came back at once after its cancel; `stuck` counts the runs that no cancel has moved.
+    `results` are the acts that this look brought about, `effects` what it showed of earlier ones, `retries` the work
+    that came back at once after its cancel; `stuck` counts the runs that no cancel has moved.
     `census_failures` counts the censuses that failed so far: names and rights are then older than they should be.
     """
 
@@ -34,11 +46,12 @@ class Look:
     census_failures: int = 0
     status: ActingStatus = field(default_factory=ActingStatus)
     lease: Lease = field(default_factory=lambda: Lease(leads=False))
-    done: tuple[ActResult, ...] = ()
+    results: tuple[ActResult, ...] = ()
     effects: tuple[ObservedEffect, ...] = ()
     retries: tuple[Retry, ...] = ()
     stuck: int = 0
     socket_visibility: SocketVisibility = SocketVisibility.NOT_ASKED
+    timing: LookTiming = LookTiming()
 
     @property
     def disarmed(self) -> tuple[DisarmReason, ...]:

@@ -1,9 +1,10 @@
 """The few phrases that every rendering for people shares: spans of time, verdicts."""
 
 from datetime import timedelta
+from typing import assert_never
 
 from watchdog.core.acting.status import EXPLAINED
-from watchdog.core.acting.verdicts import Action, Hand, Verdict
+from watchdog.core.acting.verdicts import ActionWithheld, Due, Hand, Observed, UnderWay, Verdict
 from watchdog.core.judging.evidence import Kind
 from watchdog.core.observed.sockets import SocketVisibility
 from watchdog.core.present.look import Look
@@ -46,15 +47,18 @@ def gravest_first(look: Look) -> list[Verdict]:
 
 def verdict_words(verdict: Verdict) -> str:
     """What policy makes of a finding, in words."""
-    if verdict.rule is None:
-        return "shown only"
-    if verdict.withheld is not None:
-        return f"left alone: {verdict.withheld.replace('_', ' ')}"
-    if verdict.action is Action.OBSERVE:
-        return f"shown only, by rule {verdict.rule}"
-    if verdict.hand is Hand.REHEARSE:
-        return f"would {verdict.action} (dry run)"
-    return "cancel sent, its effect is awaited" if verdict.carried_out else "to be cancelled"
+    match verdict:
+        case Observed(rule=rule):
+            return "shown only" if rule is None else f"shown only, by rule {rule.name}"
+        case ActionWithheld(reason=reason):
+            return f"left alone: {reason.replace('_', ' ')}"
+        case Due(hand=Hand.REHEARSE, rule=rule) | UnderWay(hand=Hand.REHEARSE, rule=rule):
+            return f"would {rule.action} (dry run)"
+        case UnderWay():
+            return "cancel sent, its effect is awaited"
+        case Due():
+            return "to be cancelled"
+    assert_never(verdict)
 
 
 def lease_holder(look: Look) -> str | None:

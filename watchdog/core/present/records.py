@@ -6,7 +6,8 @@ Seconds are floats, instants UTC in ISO 8601, and what is unknown is None.
 from datetime import UTC, datetime, timedelta
 
 from watchdog.core.acting.acts import ActResult
-from watchdog.core.acting.verdicts import Verdict
+from watchdog.core.acting.verdicts import Due, UnderWay, Verdict, action_of, withheld_reason
+from watchdog.core.judging.evidence import Finding
 from watchdog.core.judging.jobs import split_client
 from watchdog.core.observed.activity import Backend
 from watchdog.core.present.look import Look, Unread
@@ -32,7 +33,7 @@ def cluster_record(state: Look | Unread | None, *, server: str, judges: bool) ->
             "unjudged": dict(state.judgement.unjudged),
             "armed": not state.disarmed,
             "disarmed": [str(each) for each in state.disarmed],
-            "findings": [finding_record(verdict, server=server) for verdict in state.decisions.verdicts],
+            "findings": [judged_record(verdict, server=server) for verdict in state.decisions.verdicts],
         }
     return {
         "server": server,
@@ -50,9 +51,13 @@ def cluster_record(state: Look | Unread | None, *, server: str, judges: bool) ->
     }
 
 
-def finding_record(verdict: Verdict, *, server: str) -> Record:
-    """One finding with its verdict, flat, under the names of the glossary."""
-    finding = verdict.finding
+def judged_record(verdict: Verdict, *, server: str) -> Record:
+    """One finding with its verdict, under the names of the glossary."""
+    return {**finding_record(verdict.finding, server=server), "verdict": verdict_record(verdict)}
+
+
+def finding_record(finding: Finding, *, server: str) -> Record:
+    """One finding, flat."""
     backend, budget = finding.backend, finding.budget
     return {
         "server": server,
@@ -77,18 +82,17 @@ def finding_record(verdict: Verdict, *, server: str) -> Record:
         "overrun_seconds": _seconds(finding.overrun),
         "blocks": finding.blocks,
         "alike": finding.alike,
-        "verdict": verdict_record(verdict),
     }
 
 
 def verdict_record(verdict: Verdict) -> Record:
     """What policy made of a finding: by whom it is carried out, and if by nobody, why."""
     return {
-        "hand": str(verdict.hand),
-        "action": str(verdict.action),
-        "rule": verdict.rule,
-        "withheld": verdict.withheld,
-        "carried_out": verdict.carried_out,
+        "hand": str(verdict.hand) if isinstance(verdict, UnderWay | Due) else "none",
+        "action": str(action_of(verdict)),
+        "rule": None if verdict.rule is None else verdict.rule.name,
+        "withheld": withheld_reason(verdict),
+        "carried_out": isinstance(verdict, UnderWay),
         "passed_over": list(verdict.passed_over),
     }
 
@@ -96,19 +100,17 @@ def verdict_record(verdict: Verdict) -> Record:
 def act_record(done: ActResult) -> Record:
     """One act: what was done to whom, on what grounds, and what the server answered. What came of it is told later."""
     act = done.act
-    record = finding_record(act.verdict, server=act.server)
-    del record["verdict"]
     return {
         "act": act.id,
         "at": _instant(act.at),
-        "hand": str(act.verdict.hand),
-        "rule": act.verdict.rule,
+        "hand": str(act.hand),
+        "rule": act.rule.name,
         "attempt": act.attempt,
         "result": str(done.result),
         "withheld": done.withheld,
         "detail": done.detail or None,
         "lag_seconds": _seconds(done.lag),
-        **record,
+        **finding_record(act.finding, server=act.server),
     }
 
 
