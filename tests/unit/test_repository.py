@@ -5,6 +5,7 @@ import importlib.util
 import re
 import subprocess
 import sys
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -84,14 +85,38 @@ def test_every_variable_is_in_the_sample_or_in_the_readme() -> None:
     assert len(scalar_names()) > 5
 
 
+def test_the_page_of_field_cases_has_one_line_for_each_case_that_a_test_names() -> None:
+    tested, listed = files_by_case(), listed_cases()
+    assert [number for number, _, _ in listed] == sorted(tested)
+    for number, cells, linked in listed:
+        assert all(cells), f"{number}: an empty cell"
+        assert linked == tested[number], f"{number}: the links are not the files with its tests"
+
+
 def test_every_field_case_has_a_test_named_after_its_number_and_says_its_rule() -> None:
-    numbers = "01 02 04 06 09 10 11 13 14 15 17 20 22 23 24 26 27 29 30 31 33 34 37 38 39 40 41 42"
-    cases = re.findall(r"\d+", numbers)
-    text = "".join(file.read_text() for file in (ROOT / "tests").rglob("test_*.py"))
-    assert [case for case in cases if f"def test_c{case}_" not in text] == []
+    tested = files_by_case()
+    assert [number for number, _, _ in listed_cases() if number not in tested] == []
     for file in (ROOT / "tests" / "integration" / "cases").glob("test_*.py"):
         tests = re.findall(r"(?s)def (test_\w+)\(.*?-> None:\n(.*?)\n", file.read_text())
-        assert [name for name, first in tests if not first.strip().startswith('"""Rule:')] == [], file.name
+        assert [name for name, first in tests if not re.match(r'"""Rule: [^"\s]', first.strip())] == [], file.name
+
+
+def files_by_case() -> dict[str, set[str]]:
+    """The files with tests that are named after a field case, by its number."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for file in (ROOT / "tests").rglob("test_*.py"):
+        for number in re.findall(r"(?m)^ *(?:async )?def test_c(\d\d)_", file.read_text()):
+            found[f"C{number}"].add(file.relative_to(ROOT).as_posix())
+    return found
+
+
+def listed_cases() -> list[tuple[str, list[str], set[str]]]:
+    """Number, cells and linked files of each line on the page of field cases."""
+    cases = []
+    for line in re.findall(r"(?m)^\| *C.*$", (ROOT / "docs" / "field-cases.md").read_text()):
+        number, situation, rule, tests = (cell.strip() for cell in line.strip("|").split("|"))
+        cases.append((number, [situation, rule], set(re.findall(r"\]\(\.\./([^)]+)\)", tests))))
+    return cases
 
 
 def test_the_generated_pages_agree_with_the_code() -> None:

@@ -1,4 +1,4 @@
-"""Field cases, section A: the caller gives up, the query goes on. Each names the general rule that makes it right."""
+"""Field cases, section A: callers that stop waiting. Each docstring says the rule; the list is docs/field-cases.md."""
 
 import asyncio
 import contextlib
@@ -32,7 +32,7 @@ async def asyncpg_connection(
 async def test_c01_a_client_side_timeout_leaves_an_orphan_until_the_row_says_idle(
     server: TestServer, connect: Connect
 ) -> None:
-    """Rule: a finding is made anew from each snapshot; nothing latches, and nothing is said inside the grace."""
+    """Rule: a statement is an orphan only while it runs and is past budget plus grace; every poll decides anew."""
     caller = connect(name="scan:orders:w1")
     pid = start(caller, "SELECT pg_sleep(2.5)", server)
     with watcher(server) as cycle:
@@ -49,7 +49,7 @@ async def test_c01_a_client_side_timeout_leaves_an_orphan_until_the_row_says_idl
 
 
 async def test_c01_a_driver_that_cancels_at_its_own_timeout_is_not_raced(server: TestServer) -> None:
-    """Rule: the grace comes on top of every budget, so a cancel that is on its way is no orphan."""
+    """Rule: the grace is added to every budget, so that a driver has time to cancel at its own timeout."""
     connection = await asyncpg_connection(server)
     pid = connection.get_server_pid()
     with watcher(server, roles={"web_app": 1.0}, grace=5.0) as cycle:
@@ -68,7 +68,7 @@ async def test_c01_a_driver_that_cancels_at_its_own_timeout_is_not_raced(server:
 async def test_c02_a_killed_caller_is_judged_by_its_budget_alone_and_vanishes_from_every_count(
     server: TestServer,
 ) -> None:
-    """Rule: a row says nothing about its client's life; what is not in the snapshot is in no count."""
+    """Rule: the row does not show that its client is dead, so only the budget counts; once gone it is in no count."""
     check = "-c client_connection_check_interval=200"
     with (
         killable(server, "SELECT pg_sleep(60)") as (a_client, a),
@@ -93,7 +93,7 @@ async def test_c02_a_killed_caller_is_judged_by_its_budget_alone_and_vanishes_fr
 async def test_c04_copies_are_counted_by_window_role_and_database_and_are_no_orphans(
     server: TestServer, connect: Connect
 ) -> None:
-    """Rule: copies are the running backends of one database, role, job and window; time makes orphans, not copies."""
+    """Rule: copies are running backends with the same database, role, job and window; their age does not matter."""
     name = "scan:orders:2026-01"
     jobs = rule(copies=1, retry_gap=0.2)
     first = start(connect(role="etl_app", name=name), "SELECT pg_sleep(60)", server)
@@ -121,7 +121,7 @@ async def test_c04_copies_are_counted_by_window_role_and_database_and_are_no_orp
 async def test_c04_a_lone_keyed_orphan_is_an_orphan_although_it_is_every_copy_of_its_key(
     server: TestServer, connect: Connect
 ) -> None:
-    """Rule: duplicates and orphans are independent."""
+    """Rule: a run over its budget is an orphan, whether or not it has copies."""
     pid = start(connect(role="etl_app", name="scan:orders:2026-01"), "SELECT pg_sleep(60)", server)
     with watcher(server, rule(copies=1, retry_gap=1), roles={"etl_app": 0.3}) as cycle:
         look = await look_until(cycle, lambda look: orphaned(look, pid))
@@ -131,7 +131,7 @@ async def test_c04_a_lone_keyed_orphan_is_an_orphan_although_it_is_every_copy_of
 async def test_c04_a_retry_that_waits_for_the_older_copys_lock_does_not_supersede_it(
     server: TestServer, connect: Connect
 ) -> None:
-    """Rule: only a younger copy that does its own work proves a retry; one that waits may still be in time."""
+    """Rule: a younger copy that waits for a lock of the older one does not prove a retry, so nothing is superseded."""
     name = "scan:orders:w1"
     older = connect(role="etl_app", name=name)
     older.execute("SELECT pg_advisory_lock(7)")
@@ -149,7 +149,7 @@ async def test_c04_a_retry_that_waits_for_the_older_copys_lock_does_not_supersed
 async def test_c04_a_retry_that_skips_when_the_lock_is_taken_leaves_no_trace(
     server: TestServer, connect: Connect
 ) -> None:
-    """Rule: a copy that has ended is in no snapshot, and one look is no proof."""
+    """Rule: only running backends are copies, and a younger one must be seen in two polls to supersede the older."""
     older = connect(role="etl_app", name="scan:orders:w1")
     older.execute("SELECT pg_advisory_lock(7)")
     start(older, "SELECT pg_sleep(60)", server)
@@ -165,7 +165,7 @@ async def test_c04_a_retry_that_skips_when_the_lock_is_taken_leaves_no_trace(
 async def test_c04_four_connections_of_one_process_are_copies_and_no_retries(
     server: TestServer, connect: Connect
 ) -> None:
-    """Rule: copies that began together, within the retry gap, overlap; nothing supersedes anything."""
+    """Rule: copies that began within the retry gap of each other may be duplicates, but none supersedes another."""
     for _ in range(4):
         start(connect(role="etl_app", name="scan:orders:w1"), "SELECT pg_sleep(60)", server)
     with watcher(server, rule(copies=4, retry_gap=30)) as allowed, watcher(server, rule(copies=1, retry_gap=30)) as one:
@@ -176,7 +176,7 @@ async def test_c04_four_connections_of_one_process_are_copies_and_no_retries(
 
 
 async def test_two_clusters_with_the_same_pids_stay_apart(server: TestServer, connect: Connect) -> None:
-    """Rule: a cycle has a memory of its own; a pid means nothing outside its cluster."""
+    """Rule: pids are compared within one cluster only; what was seen of one cluster is not used for another."""
     start(connect(role="etl_app", name="scan:orders:w1"), "SELECT pg_sleep(60)", server)
     jobs = rule(copies=1, retry_gap=0.01)
     with watcher(server, jobs) as one, watcher(server, jobs) as two:

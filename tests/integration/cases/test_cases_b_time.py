@@ -1,4 +1,4 @@
-"""Field cases, section B: measuring time. Each names the general rule that makes it right."""
+"""Field cases, section B: ages and clocks. Each docstring says the rule; the list is docs/field-cases.md."""
 
 import asyncio
 import contextlib
@@ -47,7 +47,7 @@ class FetchLoop:
 
 
 async def test_c06_a_keyed_fetch_loop_is_over_budget_by_its_transaction_and_does_not_flap(server: TestServer) -> None:
-    """Rule: a usable key counts by the run clock, whatever the row's state while statements keep coming."""
+    """Rule: a run with a job key counts from the start of its transaction, also in the pauses between statements."""
     async with FetchLoop(server, role="etl_app", name="scan:cur:w1") as loop:
         with watcher(server, rule(budgets={"cur": 1}), interval=1.0) as cycle:
             await look_until(cycle, lambda look: orphaned(look, loop.pid))
@@ -66,7 +66,7 @@ async def test_c06_a_keyed_fetch_loop_is_over_budget_by_its_transaction_and_does
 
 
 async def test_c06_a_keyed_run_that_has_fallen_silent_is_holding(server: TestServer) -> None:
-    """Rule: without a statement for an interval nobody talks any more; what is left is a held transaction."""
+    """Rule: if no statement comes for a poll interval, the run is no longer an orphan; its transaction is holding."""
     async with FetchLoop(server, role="etl_app", name="scan:cur:w1") as loop:
         with watcher(server, rule(budgets={"cur": 1}), interval=1.0) as cycle:
             await look_until(cycle, lambda look: orphaned(look, loop.pid))
@@ -75,7 +75,7 @@ async def test_c06_a_keyed_run_that_has_fallen_silent_is_holding(server: TestSer
 
 
 async def test_c06_the_same_loop_without_a_key_is_holding_and_never_an_orphan(server: TestServer) -> None:
-    """Rule: an unkeyed row counts by the statement clock; its transaction has a limit of its own."""
+    """Rule: without a job key each statement counts from its own start; the long transaction is reported as holding."""
     async with FetchLoop(server, role="etl_app", name="loader") as loop:
         with watcher(server, roles={"etl_app": 1.0}, interval=1.0) as cycle:
             await look_until(cycle, lambda look: found(look, loop.pid) == ["holding"])
@@ -84,7 +84,7 @@ async def test_c06_the_same_loop_without_a_key_is_holding_and_never_an_orphan(se
 
 
 async def test_c06_twenty_short_calls_in_one_transaction_are_nothing(server: TestServer, connect: Connect) -> None:
-    """Rule: by the statement clock each call is a piece of work of its own."""
+    """Rule: without a job key each statement counts from its own start, however many run in one transaction."""
     connection = connect(name="basket")
     connection.execute("BEGIN")
     with watcher(server, roles={"web_app": 5.0}) as cycle:
@@ -97,7 +97,8 @@ async def test_c06_twenty_short_calls_in_one_transaction_are_nothing(server: Tes
 
 
 async def test_c06_a_procedure_that_commits_inside_counts_from_its_call(server: TestServer, connect: Connect) -> None:
-    """Rule: the run clock is the older of both starts, and COMMIT inside a procedure moves only one of them."""
+    """Rule: a run with a job key counts from the older of `query_start` and `xact_start`; COMMIT in a procedure moves
+    only the latter."""
     server.run("DROP PROCEDURE IF EXISTS batches")
     with server.admin() as admin:
         admin.execute(
@@ -119,7 +120,7 @@ async def test_c06_a_procedure_that_commits_inside_counts_from_its_call(server: 
 async def test_c06_a_leaked_transaction_that_a_pool_reuses_is_not_over_budget_at_birth(
     server: TestServer, connect: Connect
 ) -> None:
-    """Rule: as above; what leaks is the transaction, and that is holding."""
+    """Rule: without a job key a statement counts from its own start, not from that of a transaction left open."""
     connection = connect(name="web")
     connection.execute("BEGIN")
     connection.execute("SELECT pg_sleep(1.5)")
@@ -156,7 +157,7 @@ async def test_c09_ages_are_the_servers_numbers_whatever_its_date_style_and_zone
 async def test_c09_a_monitor_with_a_wrong_clock_comes_to_the_same_verdicts(
     server: TestServer, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Rule: the monitor's clock enters no verdict; only distances on its monotonic clock are measured."""
+    """Rule: the clock of the monitoring host is not used for ages; the server computes them."""
     pid = start(connect(), "SELECT pg_sleep(60)", server)
     real = time.time
     with watcher(server) as cycle:
@@ -172,7 +173,7 @@ async def test_c09_a_monitor_with_a_wrong_clock_comes_to_the_same_verdicts(
 async def test_c10_idle_and_listening_sessions_are_nothing_however_old_their_last_statement(
     server: TestServer, connect: Connect
 ) -> None:
-    """Rule: only rows that run or hold are read."""
+    """Rule: sessions in state `idle` are not read, so they are in no count and no finding."""
     pooled, listening = connect(name="scan:pool:w1"), connect(name="scan:pool:w1")
     pooled.execute("SELECT 1")
     listening.execute("LISTEN orders")
@@ -185,7 +186,7 @@ async def test_c10_idle_and_listening_sessions_are_nothing_however_old_their_las
 async def test_c11_a_transaction_left_open_is_holding_by_its_age_and_not_an_executing_query(
     server: TestServer, connect: Connect
 ) -> None:
-    """Rule: holding is a kind of its own, measured from the transaction's start; nothing would be signalled."""
+    """Rule: `idle in transaction` is reported as holding, by the age of `xact_start`, and is not cancelled."""
     connection = connect(name="scan:upd:w1")
     connection.execute("BEGIN")
     connection.execute("UPDATE accounts SET balance = 5 WHERE id = 11")
@@ -200,7 +201,7 @@ async def test_c11_a_transaction_left_open_is_holding_by_its_age_and_not_an_exec
 
 
 async def test_c11_an_aborted_transaction_holds_nothing(server: TestServer, connect: Connect) -> None:
-    """Rule: without a transaction start there is nothing that could be held."""
+    """Rule: after an error in a transaction `xact_start` is NULL, and the session is not reported."""
     connection = connect(name="scan:upd:w1")
     connection.execute("BEGIN")
     with contextlib.suppress(psycopg.Error):

@@ -1,4 +1,4 @@
-"""Field cases, section C: which rows count. Each names the general rule that makes it right."""
+"""Field cases, section C: rows that count. Each docstring says the rule; the list is docs/field-cases.md."""
 
 import contextlib
 import os
@@ -52,7 +52,7 @@ def client(server: TestServer, *, name: str, options: str = "") -> Iterator["psy
 
 
 async def test_c13_parallel_workers_make_neither_copies_nor_runs(wide_server: TestServer) -> None:
-    """Rule: only client backends can be judged, by allow-list of their type."""
+    """Rule: only rows with `backend_type` `client backend` are judged, so parallel workers are not."""
     with client(wide_server, name="scan:ocr:2026-01", options=PARALLEL) as connection:
         pid = start(connection, "SELECT count(pg_sleep(0.01)) FROM wide", wide_server)
         workers = "SELECT count(*) FROM pg_stat_activity WHERE leader_pid = %s AND backend_type = 'parallel worker'"
@@ -65,7 +65,7 @@ async def test_c13_parallel_workers_make_neither_copies_nor_runs(wide_server: Te
 
 
 async def test_c14_replication_sessions_are_never_judged_whatever_they_are_called(wide_server: TestServer) -> None:
-    """Rule: as above; neither name nor text nor a NULL transaction start decides."""
+    """Rule: rows with `backend_type` `walsender` are not judged, whatever their `application_name`."""
     binaries = wide_server.embedded.binaries
     folder = wide_server.embedded.directory / "received"
     folder.mkdir()
@@ -103,7 +103,7 @@ async def test_c14_replication_sessions_are_never_judged_whatever_they_are_calle
 async def test_c15_a_dump_is_reported_and_never_proposed_for_action_and_psql_is_no_dump(
     wide_server: TestServer,
 ) -> None:
-    """Rule: a protection is a reason of its own; what is protected is still seen."""
+    """Rule: a session named like a backup tool is still reported, but not cancelled, with `backup` as the reason."""
     with client(wide_server, name="psql") as person, client(wide_server, name="holder") as holder:
         holder.execute("BEGIN")
         holder.execute("LOCK TABLE wide IN ACCESS EXCLUSIVE MODE")
@@ -130,7 +130,7 @@ async def test_c15_a_dump_is_reported_and_never_proposed_for_action_and_psql_is_
 
 
 async def test_c15_a_base_backup_is_a_walsender_and_not_judged(wide_server: TestServer, tmp_path: Path) -> None:
-    """Rule: only client backends can be judged."""
+    """Rule: a base backup runs in a `walsender`; only client backends are judged."""
     process = subprocess.Popen(
         [
             wide_server.embedded.binaries / "pg_basebackup",
@@ -157,7 +157,7 @@ async def test_c15_a_base_backup_is_a_walsender_and_not_judged(wide_server: Test
 async def test_c17_server_processes_and_their_nulls_never_count_and_never_fail_the_look(
     wide_server: TestServer,
 ) -> None:
-    """Rule: the poll's own filter; a look over no rows is an answer, with 0 and not with an error."""
+    """Rule: server processes are no client backends and are not judged; a poll without rows succeeds and counts 0."""
     types = "SELECT count(DISTINCT backend_type) FROM pg_stat_activity WHERE usename IS NULL OR state IS NULL"
     assert int(str(wide_server.value(types))) >= 4
     with watcher(wide_server, roles={"etl_app": 0.1}, default=0.1, grace=0.0) as cycle:
@@ -167,7 +167,7 @@ async def test_c17_server_processes_and_their_nulls_never_count_and_never_fail_t
 
 
 async def test_c17_an_autovacuum_worker_is_not_judged(guardian: Guardian) -> None:
-    """Rule: only client backends can be judged."""
+    """Rule: an autovacuum worker is not a client backend, so it is not judged."""
     settings = {"autovacuum_naptime": "1s", "autovacuum_vacuum_cost_delay": "50ms", "autovacuum_vacuum_cost_limit": "1"}
     server = make_server(guardian=guardian, settings=settings)
     server.run(
@@ -185,7 +185,7 @@ async def test_c17_an_autovacuum_worker_is_not_judged(guardian: Guardian) -> Non
 
 
 async def test_c20_a_role_without_rights_is_incomplete_and_not_healthy(server: TestServer, connect: Connect) -> None:
-    """Rule: hidden rows are counted by marker and NULL state together, and make the look incomplete."""
+    """Rule: a row with NULL `state` and `<insufficient privilege>` as `query` is hidden; the poll is incomplete."""
     start(connect(role="etl_app", name="scan:priv:w1"), "SELECT pg_sleep(60)", server)
     with watcher(server, role="blind", roles={"etl_app": 0.1}, grace=0.0) as cycle:
         look = await cycle.look(tick=True)
@@ -195,7 +195,7 @@ async def test_c20_a_role_without_rights_is_incomplete_and_not_healthy(server: T
 
 
 async def test_c20_rows_that_a_half_blind_role_may_see_are_judged(server: TestServer, connect: Connect) -> None:
-    """Rule: what can be read is judged; what cannot is counted."""
+    """Rule: rows that the role may read are judged; the others are counted as hidden."""
     server.run("GRANT web_app TO blind")
     try:
         seen = start(connect(), "SELECT pg_sleep(60)", server)
@@ -211,7 +211,7 @@ async def test_c20_rows_that_a_half_blind_role_may_see_are_judged(server: TestSe
 async def test_c20_a_revoke_between_two_looks_is_seen_at_once_and_a_new_census_falls_due(
     server: TestServer, connect: Connect
 ) -> None:
-    """Rule: the header of each poll says what may be seen now."""
+    """Rule: each poll asks the server whether the role may read all rows; when that changes, a new census is due."""
     pid = start(connect(), "SELECT pg_sleep(60)", server)
     with watcher(server, roles={"web_app": 0.1}, grace=0.0) as cycle:
         await look_until(cycle, lambda look: orphaned(look, pid))
@@ -229,7 +229,7 @@ async def test_c20_a_revoke_between_two_looks_is_seen_at_once_and_a_new_census_f
 async def test_c22_statements_with_the_same_first_kilobyte_are_no_copies_of_each_other(
     server: TestServer, connect: Connect
 ) -> None:
-    """Rule: the text is not even read; copies are made by keys alone."""
+    """Rule: the poll does not read the query text; copies are found by job key alone."""
     prefix = "SELECT pg_sleep(60) /* " + "x" * 3000
     for end in ("one */", "two */", "'user@example.org' */"):
         start(connect(role="etl_app", name="psql"), prefix + end, server)
@@ -242,7 +242,7 @@ async def test_c22_statements_with_the_same_first_kilobyte_are_no_copies_of_each
 
 
 async def test_c23_clients_over_ipv4_ipv6_and_a_socket_are_all_real_callers(server: TestServer) -> None:
-    """Rule: neither address nor port takes part in a judgement."""
+    """Rule: the budget applies to clients over IPv4, IPv6 and a Unix socket alike; no address or port is needed."""
     folder = server.embedded.settings["unix_socket_directories"]
     pids = []
     with contextlib.ExitStack() as stack:
@@ -256,7 +256,7 @@ async def test_c23_clients_over_ipv4_ipv6_and_a_socket_are_all_real_callers(serv
 
 
 async def test_a_watchdog_over_ipv6_and_over_a_socket_reads_the_same(server: TestServer, connect: Connect) -> None:
-    """Rule: any libpq form."""
+    """Rule: the result does not depend on how pgwatchdog itself connects."""
     pid = start(connect(), "SELECT pg_sleep(60)", server)
     for host in ("::1", server.embedded.settings["unix_socket_directories"]):
         with watcher(f"{server.dsn()} host={host}") as cycle:

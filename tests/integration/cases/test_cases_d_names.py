@@ -1,4 +1,4 @@
-"""Field cases, section D: job names. Each names the general rule that makes it right."""
+"""Field cases, section D: application names. Each docstring says the rule; the list is docs/field-cases.md."""
 
 from datetime import timedelta
 
@@ -15,7 +15,7 @@ JOBS = rule(copies=1, retry_gap=0.1)
 async def test_c24_names_cut_at_63_bytes_are_no_keys_and_the_roles_budget_still_applies(
     server: TestServer, connect: Connect
 ) -> None:
-    """Rule: a name that may have been cut is unusable: counted, never a copy; the budget comes from the role."""
+    """Rule: a name that may have been cut is not used as a job key; it is counted, and the role's budget applies."""
     cut = [
         start(connect(role="etl_app", name=f"scan:{'x' * 58}:2026-0{i}"), "SELECT pg_sleep(60)", server) for i in (1, 2)
     ]
@@ -29,7 +29,7 @@ async def test_c24_names_cut_at_63_bytes_are_no_keys_and_the_roles_budget_still_
 
 
 async def test_c24_names_with_letters_outside_ascii_never_merge(server: TestServer, connect: Connect) -> None:
-    """Rule: what the server has made of a name must still be unambiguous."""
+    """Rule: servers before 16 write `?` for bytes outside ASCII, so a name with `?` is not used as a job key."""
     for job in ("jób", "jáb"):
         start(connect(role="etl_app", name=f"scan:{job}:w1"), "SELECT pg_sleep(60)", server)
     with watcher(server, JOBS) as cycle:
@@ -41,7 +41,7 @@ async def test_c24_names_with_letters_outside_ascii_never_merge(server: TestServ
 async def test_c26_a_generic_name_makes_no_copies_and_the_pile_shows_as_sessions_over_budget(
     server: TestServer, connect: Connect
 ) -> None:
-    """Rule: a name that is no key makes nothing; the pile of one query is `alike`, shown and never acted on."""
+    """Rule: a name that fits no job pattern makes no copies; orphans with the same query id are counted as `alike`."""
     for _ in range(5):
         start(connect(role="etl_app", name="PostgreSQL JDBC Driver"), "SELECT pg_sleep(60)", server)
     person = start(connect(role="etl_app", name="psql"), "SELECT pg_sleep(60)", server)
@@ -59,7 +59,7 @@ async def test_c26_a_generic_name_makes_no_copies_and_the_pile_shows_as_sessions
 
 
 async def test_c29_a_session_that_renames_itself_begins_anew(server: TestServer, connect: Connect) -> None:
-    """Rule: a run is a backend and a start; what was done under another name is another run."""
+    """Rule: work under a new `application_name` is a new run; the age of the old one is not carried over."""
     worker = connect(role="etl_app", name="scan:j:w1")
     with watcher(server, JOBS) as cycle:
         start(worker, "SELECT pg_sleep(0.5)", server)
@@ -78,7 +78,7 @@ async def test_c29_a_session_that_renames_itself_begins_anew(server: TestServer,
 
 
 async def test_c29_a_rename_inside_a_transaction_carries_no_age_over(server: TestServer, connect: Connect) -> None:
-    """Rule: as above; the transaction's start counts only for the name that it began under."""
+    """Rule: after a rename inside a transaction a run counts from its first statement under the new name."""
     worker = connect(role="etl_app", name="scan:j:w1")
     worker.execute("BEGIN")
     with watcher(server, JOBS) as cycle:
@@ -102,7 +102,7 @@ async def test_c29_a_rename_inside_a_transaction_carries_no_age_over(server: Tes
 
 
 async def test_c29_an_idle_session_that_keeps_its_name_is_no_copy(server: TestServer, connect: Connect) -> None:
-    """Rule: only running rows are copies."""
+    """Rule: only running backends are copies; an idle session that keeps its name is not."""
     idle = connect(role="etl_app", name="before")
     idle.execute("SET application_name = 'scan:j:w1'")
     start(connect(role="etl_app", name="scan:j:w1"), "SELECT pg_sleep(60)", server)
@@ -115,7 +115,7 @@ async def test_c29_an_idle_session_that_keeps_its_name_is_no_copy(server: TestSe
 async def test_the_same_key_under_a_role_that_may_not_claim_it_has_the_smaller_budget(
     server: TestServer, connect: Connect
 ) -> None:
-    """Rule: a name is a claim of its own session; it can make that session's budget smaller, never larger."""
+    """Rule: a job's budget replaces that of a role only if its rule names the role; otherwise the smaller counts."""
     jobs = rule(roles=frozenset({"etl_app"}), budgets={"long": 60})
     claimed = start(connect(role="web_app", name="scan:long:w1"), "SELECT pg_sleep(60)", server)
     entitled = start(connect(role="etl_app", name="scan:long:w1"), "SELECT pg_sleep(60)", server)
@@ -125,7 +125,7 @@ async def test_the_same_key_under_a_role_that_may_not_claim_it_has_the_smaller_b
 
 
 async def test_names_in_any_encoding_break_nothing(server: TestServer) -> None:
-    """Rule: text that cannot be decoded is shown escaped; a look never fails on it."""
+    """Rule: bytes that cannot be decoded are shown escaped; the poll does not fail."""
     server.run("CREATE DATABASE raw ENCODING 'SQL_ASCII' TEMPLATE template0 LOCALE 'C'")
     server.run("CREATE DATABASE latin ENCODING 'LATIN1' TEMPLATE template0 LOCALE 'C'")
     password = server.embedded.password.encode()

@@ -1,4 +1,4 @@
-"""Field cases, section E, the judging half: what would be signalled, and what never. Acting comes later."""
+"""Field cases, section E: what would be cancelled; docs/field-cases.md also lists the tests that do cancel."""
 
 import os
 import signal
@@ -12,7 +12,7 @@ from watchdog.core.observed.activity import ActivityKind
 
 
 async def test_c30_the_next_statement_of_the_same_session_is_another_run(server: TestServer, connect: Connect) -> None:
-    """Rule: a run is pid, backend start and statement start; an innocent successor has none of the old findings."""
+    """Rule: a run is identified by pid, `backend_start` and its own start; the next statement is another run."""
     session = connect()
     pid = start(session, "SELECT pg_sleep(1.5)", server)
     with watcher(server, roles={"web_app": 0.5}) as cycle:
@@ -32,7 +32,7 @@ async def test_c30_the_next_statement_of_the_same_session_is_another_run(server:
 async def test_c31_a_server_stuck_sending_to_a_client_that_does_not_read_is_an_orphan(
     server: TestServer, connect: Connect
 ) -> None:
-    """Rule: waiting to write to the client is running; only waiting to read from it is not."""
+    """Rule: an active session that waits in `ClientWrite` is running; one that waits in `ClientRead` is not."""
     pid = start(connect(), "SELECT repeat('x', 10000) FROM generate_series(1, 100000)", server)
     waits = "SELECT wait_event FROM pg_stat_activity WHERE pid = %s"
     until(lambda: server.value(waits, pid) == "ClientWrite", what="a full socket")
@@ -46,7 +46,8 @@ async def test_c31_a_server_stuck_sending_to_a_client_that_does_not_read_is_an_o
 async def test_c31_a_copy_whose_client_has_fallen_silent_holds_and_is_no_orphan(
     server: TestServer, connect: Connect
 ) -> None:
-    """Rule: active and waiting to read from its client is holding: a signal would bite only when it comes back."""
+    """Rule: an active session that waits in `ClientRead` is holding and not cancelled: it would react only when
+    its client sends something."""
     pid = start(connect(), "COPY accounts FROM STDIN", server)
     waits = "SELECT wait_event FROM pg_stat_activity WHERE pid = %s"
     until(lambda: server.value(waits, pid) == "ClientRead", what="the wait for the client")
@@ -59,7 +60,7 @@ async def test_c31_a_copy_whose_client_has_fallen_silent_holds_and_is_no_orphan(
 async def test_c33_a_backend_that_reacts_to_nothing_stays_an_orphan_and_the_watchdog_goes_on(
     server: TestServer, connect: Connect
 ) -> None:
-    """Rule: what it is follows from the row; reading it never waits for it."""
+    """Rule: a backend that does not react to a cancel stays an orphan, and the poll does not wait for it."""
     pid = start(connect(), "SELECT pg_sleep(1)", server)
     os.kill(pid, signal.SIGSTOP)
     try:
@@ -76,7 +77,7 @@ async def test_c33_a_backend_that_reacts_to_nothing_stays_an_orphan_and_the_watc
 async def test_c34_superusers_are_left_alone_and_provider_roles_are_out_of_the_default_budget(
     server: TestServer, connect: Connect
 ) -> None:
-    """Rule: protections are reasons in the verdict; provider roles are a table, and never in a default budget."""
+    """Rule: superusers are not cancelled, and roles of cloud providers get no default budget."""
     server.run(
         f"CREATE ROLE rdsadmin LOGIN PASSWORD '{server.embedded.password}';"
         f"CREATE ROLE boss LOGIN SUPERUSER PASSWORD '{server.embedded.password}'"
@@ -96,7 +97,7 @@ async def test_c34_superusers_are_left_alone_and_provider_roles_are_out_of_the_d
 
 
 async def test_a_writer_is_left_alone(server: TestServer, connect: Connect) -> None:
-    """Rule: a transaction id means that there is work to lose; a reader has none."""
+    """Rule: a transaction with an id (`backend_xid`) is not cancelled, because its writes would be rolled back."""
     writer, reader = connect(), connect()
     for each in (writer, reader):
         each.execute("BEGIN")

@@ -1,4 +1,4 @@
-"""Field cases, section F: servers, and the watchdog itself. Each names the general rule that makes it right."""
+"""Field cases, section F: servers and pgwatchdog. Each docstring says the rule; the list is docs/field-cases.md."""
 
 import asyncio
 import contextlib
@@ -34,7 +34,7 @@ def primary(guardian: Guardian) -> Iterator[TestServer]:
 async def test_c37_a_standby_is_read_like_a_primary_and_its_promotion_is_seen_without_a_restart(
     primary: TestServer, guardian: Guardian
 ) -> None:
-    """Rule: the poll uses nothing that a standby lacks, and each header says whether it is one."""
+    """Rule: the poll uses only what works on a standby, and reads `pg_is_in_recovery()` each time."""
     standby = make_standby(primary, guardian=guardian)
     try:
         jobs = rule(copies=1, retry_gap=0.1)
@@ -63,7 +63,7 @@ async def test_c37_a_standby_is_read_like_a_primary_and_its_promotion_is_seen_wi
 async def test_c38_a_prepared_transaction_is_not_claimed_and_its_lock_breaks_nothing(
     server: TestServer, connect: Connect
 ) -> None:
-    """Rule: blocking follows pids to their end; pid 0 stands for a transaction without a session."""
+    """Rule: a prepared transaction has no session and is not reported; `pg_blocking_pids()` returns pid 0 for it."""
     owner = connect(role="etl_app")
     owner.execute("BEGIN")
     owner.execute("UPDATE accounts SET balance = 1 WHERE id = 30")
@@ -82,7 +82,7 @@ async def test_c38_a_prepared_transaction_is_not_claimed_and_its_lock_breaks_not
 
 
 async def test_c39_each_look_shows_the_present_and_never_ourselves(server: TestServer, connect: Connect) -> None:
-    """Rule: autocommit always; inside a transaction the view is frozen."""
+    """Rule: each poll is a transaction of its own (within one the view does not change) and leaves out our sessions."""
     first, second = connect(), connect()
     with watcher(server, default=0.0001, grace=0.0) as cycle, watcher(server) as replica:
         await replica.look(tick=True)
@@ -101,7 +101,7 @@ async def test_c39_each_look_shows_the_present_and_never_ourselves(server: TestS
 async def test_c40_a_hanging_look_costs_one_connection_and_scrapes_are_answered_from_the_last(
     server: TestServer, tmp_path: Path
 ) -> None:
-    """Rule: one session a cluster, a deadline for each round trip, and a board between looks and scrapes."""
+    """Rule: one session per cluster and a deadline for each round trip; scrapes are answered from the last poll."""
     recorder = Recorder()
     async with proxy_to(server.embedded.port) as proxy:
         config = (
@@ -131,7 +131,7 @@ async def test_c40_a_hanging_look_costs_one_connection_and_scrapes_are_answered_
 
 
 async def test_c41_a_password_that_changes_while_connected_is_read_anew(server: TestServer, tmp_path: Path) -> None:
-    """Rule: credentials are read at every connect; a refused one is named and tried again slowly."""
+    """Rule: the password is read again at every connect, and a refused one is reported as `authentication`."""
     secret = tmp_path / "password"
     secret.write_text(server.embedded.password)
     with source_on(server.embedded.dsn(role="pgwatchdog"), password=Password(file=secret)) as source:
@@ -154,7 +154,7 @@ async def test_c41_a_password_that_changes_while_connected_is_read_anew(server: 
 
 
 async def test_c41_a_locked_catalog_does_not_stop_the_poll(server: TestServer, connect: Connect) -> None:
-    """Rule: the poll joins no catalog; names come from the census."""
+    """Rule: the poll joins no system catalog; names of roles and databases come from the census."""
     pid = start(connect(), "SELECT pg_sleep(60)", server)
     with watcher(server) as cycle:
         await cycle.look(tick=True)
@@ -175,7 +175,7 @@ async def test_c41_a_locked_catalog_does_not_stop_the_poll(server: TestServer, c
 async def test_c42_behind_a_pooler_none_of_our_settings_reaches_another_client(
     server: TestServer, guardian: Guardian, tool: Callable[[str], str], mode: str
 ) -> None:
-    """Rule: a server process that did not greet us is not ours to configure."""
+    """Rule: behind a pooler pgwatchdog changes no settings, because the pooler would hand them on to other clients."""
     with (
         tempfile.TemporaryDirectory() as folder,
         pgbouncer(tool("pgbouncer"), server, guardian=guardian, folder=Path(folder), mode=mode) as port,
@@ -194,7 +194,7 @@ async def test_c42_behind_a_pooler_none_of_our_settings_reaches_another_client(
 async def test_c42_a_dead_client_behind_a_pooler_leaves_its_query_running_until_its_budget_ends(
     server: TestServer, guardian: Guardian, tool: Callable[[str], str]
 ) -> None:
-    """Rule: by name and time alone; the row does not show that the pooler's client has gone."""
+    """Rule: the row does not show that the pooler's client is gone, so only the budget counts."""
     with (
         tempfile.TemporaryDirectory() as folder,
         pgbouncer(tool("pgbouncer"), server, guardian=guardian, folder=Path(folder), mode="transaction") as port,
@@ -214,7 +214,7 @@ async def test_c42_a_dead_client_behind_a_pooler_leaves_its_query_running_until_
 async def test_c42_a_stale_name_from_a_transaction_pooler_is_not_believed_for_a_role_marked_as_pooled(
     server: TestServer, connect: Connect
 ) -> None:
-    """Rule: names from pooled roles are not read; their role's budget stays."""
+    """Rule: `application_name` is not read for pooled roles; the budget of the role applies."""
     for _ in range(2):
         start(connect(name="scan:stale:w1"), "SELECT pg_sleep(60)", server)
     jobs = rule(copies=1, retry_gap=0.01, budgets={"stale": 0.1})
