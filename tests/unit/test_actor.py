@@ -1,0 +1,278 @@
+"""One actor on a cluster in memory: what it needs before it signals, and what takes that away."""
+
+import asyncio
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from support.acting import FREE, cancel_rule
+from support.builders import BOOT, NOW, backend, book, judge_settings, seconds
+from support.memory_ledger import MemoryLedger
+from support.memory_source import MemoryServer, MemorySource
+
+from watchdog.core.acting.acts import Outcome, Result
+from watchdog.core.acting.policy import Policy
+from watchdog.core.acting.status import DisarmReason
+from watchdog.core.acting.verdicts import Withheld
+from watchdog.core.present.look import Look
+from watchdog.errors import LedgerError, LedgerRefusedError
+from watchdog.runtime import arming as arming_module
+from watchdog.runtime.actor import Actor
+from watchdog.runtime.arming import Arming, DisarmFile
+from watchdog.runtime.cycle import Cycle
+from watchdog.runtime.outbox import Outbox
+
+INTERVAL = 5.0
+
+
+@dataclass
+class Stage:
+    """One pgwatchdog on a server in memory; a look is `INTERVAL` seconds after the one before."""
+
+    server: MemoryServer = field(default_factory=MemoryServer)
+    ledger: MemoryLedger = field(default_factory=MemoryLedger)
+    arming: Arming = field(default_factory=lambda: Arming(policy_enforces=True))
+    pid: int = 1
+    cycle: Cycle = field(init=False)
+
+    def __post_init__(self) -> None:
+        source = MemorySource(self.server, self.pid)
+        self.actor = Actor(
+            source=source,
+            arming=self.arming,
+            outbox=Outbox(server="main", ledger=self.ledger),
+            enforces=True,
+        )
+        self.cycle = Cycle(
+            server="main",
+            source=source,
+            judge_settings=judge_settings(book(roles={"web_app": 1}, grace=0.0), interval=INTERVAL),
+            actor=self.actor,
+            policy=Policy((cancel_rule(),), FREE),
+        )
+
+    async def look(self) -> Look:
+        self.server.pass_time(INTERVAL)
+        return await self.cycle.look(tick=True)
+
+    async def warm(self) -> "Stage":
+        """Look until nothing warms up any more."""
+        while DisarmReason.WARMING_UP in (await self.look()).disarmed:
+            pass
+        return self
+
+
+def answers(look: Look) -> list[tuple[Result, Withheld | None]]:
+    return [(each.result, each.withheld) for each in look.results]
+
+
+async def test_an_orphan_is_signalled_once_with_its_intent_before_and_its_outcome_after() -> None:
+    stage = await Stage().warm()
+    pid = stage.server.run()
+    acted, after = await stage.look(), await stage.look()
+    assert (answers(acted), stage.server.signalled) == ([(Result.SIGNALLED, None)], [pid])
+    assert [each.outcome for each in after.effects] == [Outcome.BETWEEN_STATEMENTS]
+    [row] = stage.ledger.rows.values()
+    assert (row["result"], row["outcome"], row["action"], row["rule"]) == (
+        "signalled",
+        "between_statements",
+        "cancel",
+        "orphans",
+    )
+
+
+async def test_a_ledger_that_takes_no_intent_withholds_the_signal() -> None:
+    stage = await Stage().warm()
+    stage.server.run()
+    stage.ledger.failure = LedgerError("full")
+    look, after = await stage.look(), await stage.look()
+    assert (answers(look), stage.server.signalled) == ([(Result.NOT_TRIED, Withheld.NO_LEDGER)], [])
+    assert after.disarmed == (DisarmReason.LEDGER_FAILED,)
+
+
+async def test_a_ledger_that_failed_is_tried_again_beside_the_looks() -> None:
+    stage = await Stage().warm()
+    stage.server.run()
+    stage.ledger.failure = LedgerError("full")
+    await stage.look()
+    beside = asyncio.create_task(stage.cycle.run_beside())
+    stage.ledger.failure = None
+    async with asyncio.timeout(10):
+        while DisarmReason.LEDGER_FAILED in (await stage.look()).disarmed:
+            await asyncio.sleep(0)
+    beside.cancel()
+    while not (look := await stage.look()).results:
+        assert DisarmReason.LEDGER_FAILED not in look.disarmed
+    assert answers(look) == [(Result.SIGNALLED, None)]
+
+
+async def test_what_the_ledger_did_not_take_is_written_in_its_order_once_it_can_be() -> None:
+    stage = await Stage().warm()
+    stage.server.run()
+    await stage.look()
+    stage.ledger.failure = LedgerError("full")
+    effects = (await stage.look()).effects
+    assert [each.outcome for each in effects] == [Outcome.BETWEEN_STATEMENTS]
+    [row] = stage.ledger.rows.values()
+    assert row["outcome"] is None
+    stage.ledger.failure = None
+    await stage.actor.record([], effects=effects, retries=(), at=NOW)
+    assert row["outcome"] is None, "a ledger that failed is left to the probe"
+    stage.actor.outbox.want_probe()
+    beside = asyncio.create_task(stage.cycle.run_beside())
+    async with asyncio.timeout(10):
+        while row["outcome"] is None:  # noqa: ASYNC110  # the ledger in memory tells no event
+            await asyncio.sleep(0)
+    beside.cancel()
+    assert row["outcome"] == "between_statements"
+
+
+async def test_a_ledger_that_refuses_this_version_makes_room_for_another_leader() -> None:
+    server = MemoryServer()
+    first = await Stage(server).warm()
+    assert first.actor.lease.leads
+    server.run()
+    first.ledger.failure = LedgerRefusedError("its schema is newer")
+    await first.look()
+    refused = await first.look()
+    assert (refused.lease.leads, DisarmReason.LEDGER_FAILED in refused.disarmed) == (False, True)
+    other = Stage(server, pid=2)
+    assert (await other.look()).lease.leads
+    follows = await first.look()
+    assert (follows.lease.leads, follows.lease.holder_pid) == (False, 2), "and it does not take the lease back"
+
+
+async def test_a_ledger_that_only_fails_keeps_the_lease() -> None:
+    stage = await Stage().warm()
+    stage.server.run()
+    stage.ledger.failure = LedgerError("full")
+    await stage.look()
+    assert (await stage.look()).lease.leads
+
+
+async def test_a_follower_decides_and_does_nothing() -> None:
+    server = MemoryServer()
+    await Stage(server).warm()
+    follower = Stage(server, pid=2)
+    server.run()
+    looks = [await follower.look() for _ in range(4)]
+    assert [answers(each) for each in looks] == [[]] * 4
+    assert server.signalled == []
+    assert set(looks[-1].disarmed) == {DisarmReason.NOT_LEADER}
+
+
+async def test_a_lost_session_is_another_actor_that_warms_up() -> None:
+    stage = await Stage().warm()
+    before = (await stage.look()).status.actor
+    stage.cycle.close()
+    stage.server.run()
+    look = await stage.look()
+    assert (look.status.actor > before, look.results, look.disarmed) == (True, (), (DisarmReason.WARMING_UP,))
+
+
+async def test_other_rules_make_a_new_actor_and_the_same_ones_do_not() -> None:
+    stage = await Stage().warm()
+    before = (await stage.look()).status.actor
+    stage.cycle.apply_config(Stage(stage.server, ledger=stage.ledger).cycle)
+    assert (await stage.look()).status.actor == before
+    changed = Stage(stage.server, ledger=stage.ledger).cycle
+    changed.policy = Policy((cancel_rule(name="others"),), FREE)
+    stage.cycle.apply_config(changed)
+    assert (await stage.look()).status.actor == before + 1
+
+
+async def test_another_ledger_makes_a_new_actor_that_reads_it() -> None:
+    stage = await Stage().warm()
+    before = (await stage.look()).status.actor
+    stage.cycle.apply_config(Stage(stage.server, ledger=MemoryLedger()).cycle)
+    assert (await stage.look()).status.actor == before + 1
+
+
+async def test_a_disarm_file_stops_the_very_next_act_and_its_end_is_a_new_start(tmp_path: Path) -> None:
+    file = tmp_path / "disarm"
+    stage = await Stage(arming=Arming(policy_enforces=True, disarm_file=file)).warm()
+    before = (await stage.look()).status.actor
+    file.touch()
+    stage.server.run()
+    disarmed = await stage.look()
+    assert (disarmed.disarmed, disarmed.results) == ((DisarmReason.DISARM_FILE,), ())
+    file.unlink()
+    after = await stage.look()
+    assert (after.status.actor, after.disarmed) == (before + 1, (DisarmReason.WARMING_UP,))
+    assert stage.server.signalled == []
+
+
+async def test_asking_what_disarms_changes_nothing() -> None:
+    arming = Arming(policy_enforces=True, reload_failed=True)
+    asked = [arming.disarm_reasons(cluster_enforces=True, by_file=by_file) for by_file in (True, False, False)]
+    assert asked[0] == (DisarmReason.DISARM_FILE, DisarmReason.RELOAD_FAILED)
+    assert (asked[1], asked[2], arming.epoch) == ((DisarmReason.RELOAD_FAILED,), (DisarmReason.RELOAD_FAILED,), 0)
+    arming.take_note(asked[0])
+    arming.take_note(())
+    assert arming.epoch == 1
+
+
+@pytest.fixture
+def hanging_mount(monkeypatch: pytest.MonkeyPatch) -> "Mount":
+    mount = Mount()
+    monkeypatch.setattr(arming_module, "_may_be_there", mount.may_be_there)
+    return mount
+
+
+class Mount:
+    """A file system that answers only while it is `let_go`, as a dead network mount does."""
+
+    def __init__(self) -> None:
+        import threading  # noqa: PLC0415  # the test's own
+
+        self.answering = threading.Event()
+        self.asked = 0
+
+    def may_be_there(self, path: Path) -> bool:
+        del path
+        self.asked += 1
+        self.answering.wait(30)
+        return False
+
+
+async def test_a_mount_that_hangs_disarms_and_holds_up_neither_the_loop_nor_the_next_question(
+    hanging_mount: Mount, tmp_path: Path
+) -> None:
+    file = DisarmFile()
+    loop = asyncio.get_running_loop()
+    begun = loop.time()
+    assert await file.exists(tmp_path / "disarm") is True, "late means disarmed"
+    assert 0.15 < loop.time() - begun < 5 * 0.2
+    begun = loop.time()
+    assert await file.exists(tmp_path / "disarm") is True
+    assert loop.time() - begun < 0.15, "no second thread waits behind the first"
+    assert hanging_mount.asked == 1
+    hanging_mount.answering.set()
+    async with asyncio.timeout(10):
+        while await file.exists(tmp_path / "disarm"):  # noqa: ASYNC110  # the thread tells no event
+            await asyncio.sleep(0.01)
+    assert hanging_mount.asked > 1, "each answer is a fresh one"
+
+
+async def test_a_mount_that_begins_to_hang_stops_one_cluster_alone_and_signals_nothing(
+    hanging_mount: Mount, tmp_path: Path
+) -> None:
+    stage = Stage(arming=Arming(policy_enforces=True, disarm_file=tmp_path / "disarm"))
+    hanging_mount.answering.set()
+    await stage.warm()
+    stage.server.run()
+    hanging_mount.answering.clear()
+    look = await stage.look()
+    assert (look.disarmed, look.results) == ((DisarmReason.DISARM_FILE,), ())
+    assert stage.server.signalled == []
+    hanging_mount.answering.set()
+
+
+async def test_a_writer_that_wrote_after_it_was_judged_is_left_alone_and_keeps_its_word() -> None:
+    stage = await Stage().warm()
+    row = backend(pid=7, query=100, xid=True, now=stage.server.at)
+    stage.server.run(row)
+    look = await stage.look()
+    assert [each.reason for each in look.decisions.news if hasattr(each, "reason")] == [Withheld.WRITER]
+    assert stage.server.signalled == []
+    assert row.started > BOOT - seconds(1)
