@@ -4,6 +4,7 @@ WatchdogError
 ├── UsageError          a flag, file or setting is wrong                    exit 2
 │   └── ConfigurationError   every problem of a configuration at once
 ├── LedgerError         the ledger cannot be read or written               exit 3
+│   └── LedgerRefusedError   it can be reached, but this version must not use it
 └── ReadError           a cluster could not be read; carries its Reason     exit 3
 """
 
@@ -31,6 +32,10 @@ class ConfigurationError(UsageError):
 
 class LedgerError(WatchdogError):
     """The ledger cannot be read or written: without one nothing is signalled. The message names no password."""
+
+
+class LedgerRefusedError(LedgerError):
+    """The ledger can be reached, but this version must not use it: a newer one has changed its schema incompatibly."""
 
 
 class ReadError(WatchdogError):
