@@ -135,16 +135,14 @@ def first(url: str) -> None:
 
 def first_intends(connection: Connection, *ids: str) -> None:
     """Intents as the first version writes them."""
-    instants = [bindparam(key, type_=DateTime(timezone=True)) for key, value in _first_row("").items() if _is_at(value)]
-    connection.execute(text(FIRST_INSERT).bindparams(*instants), [_first_row(each) for each in ids])
+    intents = [_first_row(each) for each in ids]
+    instants = {key for each in intents for key, value in each.items() if isinstance(value, datetime)}
+    typed = [bindparam(key, type_=DateTime(timezone=True)) for key in instants]
+    connection.execute(text(FIRST_INSERT).bindparams(*typed), intents)
 
 
 def _first_row(name: str) -> Mapping[str, object]:
     return {key: value for key, value in row_of(act(name)).items() if key != "action"}
-
-
-def _is_at(value: object) -> bool:
-    return isinstance(value, datetime)
 
 
 STATES: tuple[Callable[[str], None], ...] = (nothing, first)
