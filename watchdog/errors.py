@@ -4,7 +4,7 @@ WatchdogError
 ├── UsageError          a flag, file or setting is wrong                    exit 2
 │   └── ConfigurationError   every problem of a configuration at once
 ├── LedgerError         the ledger cannot be read or written               exit 3
-│   └── LedgerRefusedError   its schema is newer than this version
+│   └── LedgerRefusedError   it can be reached, but this version must not use it
 └── ReadError           a cluster could not be read; carries its Reason     exit 3
 """
 
@@ -35,7 +35,7 @@ class LedgerError(WatchdogError):
 
 
 class LedgerRefusedError(LedgerError):
-    """The ledger can be reached and must not be used by this version: its schema is newer."""
+    """The ledger can be reached, but this version must not use it: a newer one has changed its schema incompatibly."""
 
 
 class ReadError(WatchdogError):

@@ -10,12 +10,13 @@ import psycopg
 import pytest
 from psycopg.errors import QueryCanceled
 from support.builders import NOW
-from support.ledgers import StoreContract, act, add_note, rows, second, version
+from support.ledger_schema import ADD_NOTE, SchemaContract, counted
+from support.ledgers import StoreContract, act, rows, second
 from support.servers import TestServer, until
 
-from watchdog.errors import LedgerError
+from watchdog.errors import LedgerError, LedgerRefusedError
+from watchdog.ledger.steps import STEPS
 from watchdog.ledger.store import BUSY_SECONDS, Store
-from watchdog.ledger.tables import STEPS
 from watchdog.ledger.writer import Writer
 
 OURS = "application_name = 'pgwatchdog-ledger'"
@@ -34,11 +35,9 @@ def make_database(server: TestServer) -> None:
 class TestOnPostgres(StoreContract):
     """The contract on a server."""
 
-    @pytest.fixture
-    def url(self, server: TestServer) -> Iterator[str]:
-        make_database(server)
-        yield url_of(server)
-        server.run("DROP DATABASE ledger WITH (FORCE)")
+
+class TestSchemaOnPostgres(SchemaContract):
+    """The schema's contract on a server."""
 
 
 @pytest.fixture
@@ -104,7 +103,7 @@ def test_a_ledger_that_cannot_be_used_holds_no_session(server: TestServer, store
         connection.exec_driver_sql("UPDATE pgwatchdog_schema SET schema_version = 9")
     until(lambda: server.value(f"SELECT count(*) FROM pg_stat_activity WHERE {OURS}") == 0, what="the end of it")
     for _ in range(5):
-        with pytest.raises(LedgerError, match="newer"):
+        with pytest.raises(LedgerRefusedError, match="newer"):
             store.open()
     until(lambda: server.value(f"SELECT count(*) FROM pg_stat_activity WHERE {OURS}") == 0, what="the end of them")
 
@@ -136,13 +135,13 @@ def test_a_read_only_server_is_an_error(server: TestServer, store: Store) -> Non
 
 def test_two_replicas_that_start_at_once_on_an_empty_database_both_work(url: str) -> None:
     async def start_both() -> None:
-        writers = [Writer(Store(url, (*STEPS, add_note)), 10) for _ in range(2)]
+        writers = [Writer(Store(url, (*STEPS, ADD_NOTE)), 10) for _ in range(2)]
         await asyncio.gather(*(writer.intend([act(f"a{n}")]) for n, writer in enumerate(writers)))
         for writer in writers:
             await asyncio.to_thread(writer.store.close)
 
     asyncio.run(start_both())
-    assert (version(url), [row["id"] for row in rows(url)]) == (len(STEPS) + 1, ["a0", "a1"])
+    assert (counted(url), [row["id"] for row in rows(url)]) == ((1, 2), ["a0", "a1"])
 
 
 def test_a_ledger_in_a_schema_of_its_own_is_found_there(server: TestServer, url: str) -> None:

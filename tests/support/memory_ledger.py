@@ -21,6 +21,10 @@ class MemoryLedger:
     rows: dict[str, dict[str, Any]] = field(default_factory=dict)  # as a database would have them
     failure: LedgerError | None = None
 
+    def outcomes(self) -> list[str | None]:
+        """The outcomes on record, in the order of the intents."""
+        return [row["outcome"] for row in self.rows.values()]
+
     async def intend(self, acts: Sequence[Act]) -> None:
         self._check()
         if any(act.id in self.rows for act in acts):

@@ -17,12 +17,13 @@ from pathlib import Path
 
 import pytest
 from support.builders import NOW, seconds
+from support.ledger_schema import SchemaContract
 from support.ledgers import GatedStore, StoreContract, act, answered, effect, gated, rows, wait_for_row
 from support.servers import until
 
 from watchdog.core.acting.acts import ActResult, Outcome, Result
 from watchdog.core.acting.verdicts import Withheld
-from watchdog.errors import LedgerError
+from watchdog.errors import LedgerError, LedgerRefusedError
 from watchdog.ledger.store import BUSY_SECONDS, Answer, Store, check_url, shown
 from watchdog.ledger.writer import Writer
 
@@ -38,9 +39,9 @@ def url(tmp_path: Path) -> str:
 class TestOnSQLite(StoreContract):
     """The contract on a file."""
 
-    @pytest.fixture
-    def url(self, tmp_path: Path) -> str:
-        return f"sqlite:///{tmp_path}/ledger.db"
+
+class TestSchemaOnSQLite(SchemaContract):
+    """The schema's contract on a file."""
 
 
 # Durability
@@ -414,6 +415,23 @@ async def test_whatever_goes_wrong_in_the_store_is_a_ledger_error(url: str, monk
             await writer.intend([act("a1")])
     await writer.intend([act("a2")])
     assert [row["id"] for row in rows(url)] == ["a2"]
+
+
+async def test_a_ledger_that_must_not_be_used_is_told_from_one_that_cannot_be_used(url: str, tmp_path: Path) -> None:
+    writer = Writer(Store(url), 5)
+    await writer.intend([act("a1")])
+    await asyncio.to_thread(writer.store.close)
+    with sqlite3.connect(tmp_path / "ledger.db") as other:
+        other.execute("UPDATE pgwatchdog_schema SET schema_version = 9")
+    other.close()
+    with pytest.raises(LedgerRefusedError, match="schema is version 9"):
+        await writer.intend([act("a2")])
+    with pytest.raises(LedgerRefusedError):
+        await writer.recall("main", since=NOW, at=NOW)
+    (tmp_path / "ledger.db").write_bytes(b"something else entirely" * 500)
+    with pytest.raises(LedgerError) as caught:
+        await writer.intend([act("a3")])
+    assert type(caught.value) is LedgerError
 
 
 async def test_a_call_that_hangs_fails_after_the_deadline_and_so_does_everybody_behind_it(store: GatedStore) -> None:

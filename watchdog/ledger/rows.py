@@ -43,6 +43,7 @@ def row_of(act: Act) -> dict[str, object]:
         "budget_seconds": None if budget is None else budget.limit.total_seconds(),
         "blocks": finding.blocks,
         "intended_at": act.at,
+        "action": str(act.rule.action),
     }
 
 

@@ -12,16 +12,18 @@ from pathlib import Path
 from sqlite3 import Connection as SQLiteConnection
 from typing import Any
 
-from sqlalchemy import URL, Connection, Engine, create_engine, delete, event, insert, inspect, select, text, update
+from sqlalchemy import URL, Connection, Engine, create_engine, delete, event, insert, select, update
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 
 from watchdog.core.acting.acts import Act, ObservedEffect, Outcome, Result
 from watchdog.core.acting.recall import Recorded
-from watchdog.errors import LedgerError, LedgerRefusedError
+from watchdog.errors import LedgerError
 from watchdog.ledger.history import Wanted, query_of
+from watchdog.ledger.migration import migrate
 from watchdog.ledger.rows import recorded_of, row_of
-from watchdog.ledger.tables import ACTS, SCHEMA, STEPS, Step
+from watchdog.ledger.steps import STEPS, Step
+from watchdog.ledger.tables import ACTS
 
 BUSY_SECONDS = 2.0
 MAX_RECALLED = 10_000
@@ -44,8 +46,8 @@ class Store:
     url: str
     steps: Sequence[Step] = STEPS
     _engine: Engine | None = field(default=None, init=False)
-    _path: Path | None = field(default=None, init=False)
-    _file: tuple[int, int] | None = field(default=None, init=False)
+    _sqlite_path: Path | None = field(default=None, init=False)
+    _identity: tuple[int, int] | None = field(default=None, init=False)
 
     def intend(self, acts: Iterable[Act]) -> None:
         """Put intents on record, all or none, durably."""
@@ -117,18 +119,18 @@ class Store:
 
     def _opened(self) -> Engine:
         """The engine, its schema up to date. A file that was taken away is no ledger, although it can be written."""
-        if self._engine is not None and self._file != _identity(self._path):
+        if self._engine is not None and self._identity != _identity_of(self._sqlite_path):
             self.close()
         if self._engine is None:
-            engine = _engine(self.url)
+            engine = _engine_of(self.url)
             try:
                 with engine.begin() as connection:
-                    _migrate(connection, self.steps)
+                    migrate(connection, self.steps)
             except BaseException:
                 engine.dispose()
                 raise
-            self._engine, self._path = engine, _path(engine.url)
-            self._file = _identity(self._path)
+            self._engine, self._sqlite_path = engine, _sqlite_path(engine.url)
+            self._identity = _identity_of(self._sqlite_path)
         return self._engine
 
 
@@ -153,12 +155,12 @@ def shown(url: str) -> str:
 _DRIVERS = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg"}
 
 
-def _path(url: URL) -> Path | None:
+def _sqlite_path(url: URL) -> Path | None:
     """The file of an SQLite ledger; None where there is none."""
     return Path(url.database) if url.get_backend_name() == "sqlite" and url.database is not None else None
 
 
-def _identity(path: Path | None) -> tuple[int, int] | None:
+def _identity_of(path: Path | None) -> tuple[int, int] | None:
     """Which file it is."""
     if path is None:
         return None
@@ -169,7 +171,7 @@ def _identity(path: Path | None) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-def _engine(url: str) -> Engine:
+def _engine_of(url: str) -> Engine:
     parsed = make_url(url)
     parsed = parsed.set(drivername=_DRIVERS.get(parsed.drivername, parsed.drivername))
     try:
@@ -194,27 +196,6 @@ def _configure_sqlite(connection: SQLiteConnection, _: object) -> None:
 
 def _begin_sqlite(connection: Connection) -> None:
     connection.exec_driver_sql("BEGIN IMMEDIATE")
-
-
-def _migrate(connection: Connection, steps: Sequence[Step]) -> None:
-    """Bring the schema up to date, one step after the other, in the one transaction that is open."""
-    if connection.dialect.name == "postgresql":  # several replicas may start at once
-        connection.execute(text("SELECT pg_advisory_xact_lock(1885828964, 2)"))
-    version = 0
-    if inspect(connection).has_table(SCHEMA.name):
-        version = connection.execute(select(SCHEMA.c.schema_version)).scalar_one()
-    else:
-        SCHEMA.create(connection)
-        connection.execute(insert(SCHEMA).values(schema_version=0))
-    if version > len(steps):
-        raise LedgerRefusedError(
-            f"ledger: its schema is version {version}, newer than this pgwatchdog's {len(steps)}; "
-            "use a newer pgwatchdog or another ledger"
-        )
-    for step in steps[version:]:
-        step(connection)
-    if version < len(steps):
-        connection.execute(update(SCHEMA).values(schema_version=len(steps)))
 
 
 def _reason(error: SQLAlchemyError) -> str:

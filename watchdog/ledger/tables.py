@@ -1,16 +1,13 @@
-"""The tables of the ledger and the steps that lead to them. A step that has been released is never changed."""
+"""The tables of the ledger as this version reads and writes them. `steps` creates them."""
 
-from collections.abc import Callable
 from datetime import UTC, datetime
 
 from sqlalchemy import (
     Boolean,
     Column,
-    Connection,
     DateTime,
     Dialect,
     Float,
-    Index,
     Integer,
     MetaData,
     String,
@@ -41,7 +38,13 @@ class Instant(TypeDecorator[datetime]):
 
 METADATA = MetaData()
 
-SCHEMA = Table("pgwatchdog_schema", METADATA, Column("schema_version", Integer, nullable=False))
+SCHEMA = Table(
+    "pgwatchdog_schema",
+    METADATA,
+    Column("schema_version", Integer, nullable=False),
+    Column("additive_steps", Integer),
+)
+"""One row: the steps that were taken, by kind."""
 
 ACTS = Table(
     "pgwatchdog_acts",
@@ -75,17 +78,8 @@ ACTS = Table(
     Column("outcome_at", Instant),
     Column("regret", Boolean),
     Column("came_back_at", Instant),
-    Index("pgwatchdog_acts_by_server", "server", "intended_at"),
+    Column("action", Text),
 )
-"""One row per act. `result` is what the statement answered, `outcome` what a later look showed; times are UTC by the
-watched server's clock. The text of a query is in no column."""
-
-Step = Callable[[Connection], None]
-
-
-def _first(connection: Connection) -> None:
-    METADATA.create_all(connection, tables=[ACTS])
-
-
-STEPS: tuple[Step, ...] = (_first,)
-"""Step i leads from schema version i to i + 1."""
+"""One row per act. `action` is what the verdict asked for (NULL counts as cancel), `result` what the statement
+answered, `outcome` what a later look showed. Times are UTC by the watched server's clock. The text of a query is in no
+column."""

@@ -18,6 +18,7 @@ from watchdog.core.acting.acts import Act, ActResult, ObservedEffect, Result
 from watchdog.core.acting.recall import Recorded
 from watchdog.errors import LedgerError
 from watchdog.ledger.store import Answer, Store
+from watchdog.threads import deliver_exception, deliver_result
 
 T = TypeVar("T")
 Waiter = asyncio.Future[Any]  # of whatever the call gives
@@ -28,7 +29,6 @@ class _Job:
     """One call for the thread. `given_up` once nobody waits: then it is not begun any more."""
 
     call: Callable[[], object]
-    loop: asyncio.AbstractEventLoop
     waiter: Waiter
     late: Callable[[], object] | None
     given_up: bool = False
@@ -90,9 +90,8 @@ class Writer:
         return await self._run(lambda: self.store.prune(before))
 
     async def _run(self, call: Callable[[], T], *, late: Callable[[], object] | None = None) -> T:
-        loop = asyncio.get_running_loop()
-        waiter: asyncio.Future[T] = loop.create_future()
-        job = _Job(call=call, loop=loop, waiter=waiter, late=late)
+        waiter: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        job = _Job(call=call, waiter=waiter, late=late)
         self._jobs.put(job)
         if self._thread is None:
             self._thread = threading.Thread(target=self._work, daemon=True, name="ledger")
@@ -113,7 +112,7 @@ class Writer:
             job.given_up = True
             unheard = job.finished
         if unheard and job.late is not None:
-            self._jobs.put(_Job(call=job.late, loop=job.loop, waiter=job.loop.create_future(), late=None))
+            self._jobs.put(_Job(call=job.late, waiter=job.waiter.get_loop().create_future(), late=None))
 
     def _work(self) -> None:
         while True:
@@ -126,17 +125,14 @@ class Writer:
             result = job.call()
         except Exception as error:  # noqa: BLE001  # handed to whoever waits
             self._undo(job)  # a commit whose answer was lost may have been one
-            failure = (
-                error if isinstance(error, LedgerError) else LedgerError(f"ledger: {type(error).__name__}: {error}")
-            )
-            _deliver(job, lambda: job.waiter.set_exception(failure))
+            deliver_exception(job.waiter, _as_ledger_error(error))
             return
         with job.lock:
             job.finished = True
             too_late = job.given_up
         if too_late:
             self._undo(job)
-        _deliver(job, lambda: job.waiter.set_result(result))
+        deliver_result(job.waiter, result)
 
     def _undo(self, job: _Job) -> None:
         if job.late is not None:
@@ -144,6 +140,6 @@ class Writer:
                 job.late()
 
 
-def _deliver(job: _Job, action: Callable[[], None]) -> None:
-    with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
-        job.loop.call_soon_threadsafe(lambda: None if job.waiter.done() else action())
+def _as_ledger_error(error: Exception) -> LedgerError:
+    """A ledger's own error keeps its type; everything else is one as well, because the act is not on record."""
+    return error if isinstance(error, LedgerError) else LedgerError(f"ledger: {type(error).__name__}: {error}")

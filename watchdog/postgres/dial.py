@@ -1,4 +1,4 @@
-"""Opening a connection: names looked up apart, every host tried, one deadline, and the SQLSTATE of a refusal.
+"""Opening a connection: names looked up in threads, every host tried, one deadline, and the SQLSTATE of a refusal.
 
 libpq shows no SQLSTATE for a refused connection, only words in the server's language. Its protocol trace does:
 a refusal that has not been seen before is asked for once more with the trace on. (Each trace costs libpq a little
@@ -19,10 +19,10 @@ from psycopg.pq.abc import PGconn
 
 from watchdog.core.observed.reasons import Reason
 from watchdog.errors import ReadError
-from watchdog.postgres.apart import Apart
 from watchdog.postgres.connection import Connection
 from watchdog.postgres.dsn import Endpoint, Parameters, endpoints_of
 from watchdog.postgres.failures import connect_failure
+from watchdog.threads import ThreadCall
 
 APPLICATION_NAME = "pgwatchdog"
 OLDEST_VERSION = 140000
@@ -41,7 +41,7 @@ class Dialer:
     env: Mapping[str, str]
     refusals: dict[str, str | None] = field(default_factory=dict)
     _traced_at: float = float("-inf")
-    _lookups: dict[str, Apart] = field(default_factory=dict)
+    _lookups: dict[str, ThreadCall] = field(default_factory=dict)
 
     async def connect(self, parameters: Parameters, *, timeout: float) -> Connection:
         """A connection in autocommit, within `timeout` seconds in all; each host has its share of them.
@@ -81,7 +81,7 @@ class Dialer:
         host = endpoint.host
         if host is None or not endpoint.needs_lookup:
             return [given]
-        lookup = self._lookups.setdefault(host, Apart())
+        lookup = self._lookups.setdefault(host, ThreadCall())
         try:
             found = await lookup.run(lambda: socket.getaddrinfo(host, None, type=socket.SOCK_STREAM), timeout=timeout)
         except TimeoutError as error:

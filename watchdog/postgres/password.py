@@ -9,7 +9,7 @@ from pathlib import Path
 
 from watchdog.core.observed.reasons import Reason
 from watchdog.errors import ReadError
-from watchdog.postgres.apart import Apart
+from watchdog.threads import ThreadCall
 
 FAREWELL = 0.3
 """Seconds that a killed command has to be gone."""
@@ -21,7 +21,7 @@ class Password:
 
     file: Path | None = None
     command: tuple[str, ...] | None = None
-    _reader: Apart = field(default_factory=Apart, compare=False)
+    _reader: ThreadCall = field(default_factory=ThreadCall, compare=False)
 
     async def read(self, *, timeout: float) -> str | None:
         """The password, or None where it comes from elsewhere.

@@ -80,7 +80,7 @@ class DisarmFile:
             return False
         try:
             return await self._call.run(lambda: _may_be_there(path), timeout=DISARM_FILE_DEADLINE)
-        except TimeoutError:
+        except (TimeoutError, RuntimeError):  # late, or no thread can be started
             return True
 
 
