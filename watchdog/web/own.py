@@ -6,22 +6,14 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from importlib.metadata import PackageNotFoundError, version
 from typing import Never
 
+from watchdog.version import own_version
 from watchdog.web.series import Labels
 
 BEAT = 0.25
 REMEMBERED = 60
 """Beats: 15 seconds."""
-
-
-def own_version() -> str:
-    """The installed version of pgwatchdog."""
-    try:
-        return version("pgwatchdog")
-    except PackageNotFoundError:  # run from a source tree that is not installed
-        return "unknown"
 
 
 @dataclass(slots=True)
