@@ -9,7 +9,8 @@ import yaml
 from watchdog.core.doctor.grants import grants
 from watchdog.settings.environment import scalar_names
 from watchdog.settings.load import json_schema
-from watchdog.web.table import CLUSTER_METRICS, PROCESS_METRICS, Metric
+from watchdog.web.metric import Metric
+from watchdog.web.table import CLUSTER_METRICS, PROCESS_METRICS
 
 HERE = Path(__file__).parent
 Node = dict[str, Any]  # a piece of JSON Schema

@@ -10,10 +10,10 @@ from types import ModuleType
 import promql_parser
 import pytest
 from support.demos import demo, read_until
+from support.metrics import METRIC_NAMES
 from support.monitoring import query, running_prometheus
 
 from watchdog.demo.guardian import Guardian
-from watchdog.web.table import BY_NAME
 
 pytestmark = pytest.mark.acceptance
 FOLDER = Path(__file__).parents[2] / "deploy" / "grafana"
@@ -48,7 +48,7 @@ def test_every_expression_parses_and_names_metrics_that_exist(source: ModuleType
     for expression in source.expressions():
         promql_parser.parse(concrete(expression))
         for name in re.findall(r"pgwatchdog_(\w+)", expression):
-            assert name in BY_NAME
+            assert name in METRIC_NAMES
 
 
 @pytest.mark.slow

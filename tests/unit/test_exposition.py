@@ -1,25 +1,34 @@
 """The exposition's text: a golden one, and that every metric is in the table."""
 
+import ast
 import gzip
 import random
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
 
 import pytest
 from prometheus_client import generate_latest
 from support.builders import backend, book, judge_settings, rule
+from support.metrics import METRIC_NAMES, METRICS
 from test_series import look
 
+import watchdog.web
 from watchdog.core.acting.rules import OVER_BUDGET_RULE
 from watchdog.core.judging.judge import Progress
 from watchdog.core.observed.reasons import Reason
 from watchdog.core.present.look import Look, Unread
 from watchdog.web.exposition import Exposition, _Collected, _family
+from watchdog.web.families import acting, activity, process, reading
 from watchdog.web.labels import Bounds
+from watchdog.web.metric import Labels, Metric, Type
 from watchdog.web.own import OwnState
-from watchdog.web.table import BY_NAME, CLUSTER_METRICS, Type
+from watchdog.web.table import CLUSTER_METRICS
 
+FAMILIES = (reading, activity, acting, process)
+WEB = Path(watchdog.web.__file__).parent
 JUDGE_SETTINGS = judge_settings(book(rule(copies=1, retry_gap=10)))
 
 
@@ -55,15 +64,54 @@ async def test_every_exposed_family_of_ours_is_in_the_table_with_help_and_type()
     one.publish(look(backend(query=100), judged_by=JUDGE_SETTINGS))
     text = (await one.text()).decode()
     typed = dict(re.findall(r"# TYPE pgwatchdog_(\S+) (\S+)", text))
-    assert set(typed) == set(BY_NAME)
+    assert set(typed) == METRIC_NAMES
     for line in text.splitlines():
         if line.startswith("pgwatchdog_"):
             name = re.sub(r"_(bucket|sum|count)$", "", line.partition("{")[0].split()[0].removeprefix("pgwatchdog_"))
-            assert name in BY_NAME
+            assert name in METRIC_NAMES
+
+
+def declared(module: ModuleType) -> dict[str, Metric]:
+    """The metrics that a module declares, by the names of their constants in the code that uses them."""
+    short = module.__name__.rpartition(".")[2]
+    return {f"{short}.{name}": value for name, value in vars(module).items() if isinstance(value, Metric)}
+
+
+def sources(*, without: str) -> list[Path]:
+    """The modules of `watchdog.web` whose path there does not match."""
+    found = [file for file in WEB.rglob("*.py") if not file.relative_to(WEB).match(without)]
+    assert len(found) > 10
+    return found
+
+
+def test_every_declared_metric_is_once_in_the_table_under_a_name_of_its_own() -> None:
+    constants = [metric for module in FAMILIES for metric in declared(module).values()]
+    assert {file.stem for file in WEB.glob("families/[a-z]*.py")} == {each.__name__.split(".")[-1] for each in FAMILIES}
+    assert len(METRICS) == len(set(METRICS)) == len(METRIC_NAMES)
+    assert set(METRICS) == set(constants)
+
+
+def test_every_declared_metric_is_used_beside_the_table() -> None:
+    text = "\n".join(file.read_text() for file in sources(without="table.py"))
+    for module in FAMILIES:
+        for name in declared(module):
+            assert re.search(rf"\b{re.escape(name)}\b", text), f"nothing sets {name}"
+
+
+def test_only_a_metrics_declaration_writes_its_name() -> None:
+    names = METRIC_NAMES | {metric.full_name for metric in METRICS}
+    for file in sources(without="families/*.py"):
+        strings = {node.value for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.Constant)}
+        assert not strings & names, file.name
+
+
+def test_the_metrics_of_a_cluster_and_only_those_have_the_server_as_their_first_label() -> None:
+    for metric in METRICS:
+        assert ("server" in metric.labels) == (metric.labels[:1] == ("server",)) == (metric in CLUSTER_METRICS)
 
 
 def test_counters_and_only_counters_end_in_total() -> None:
-    for metric in BY_NAME.values():
+    for metric in METRICS:
         assert metric.name.endswith("_total") == (metric.type is Type.COUNTER)
 
 
@@ -127,6 +175,15 @@ def _all_anew(one: Exposition) -> list[str]:
         text = generate_latest(_Collected(families)).decode()
         found += [line for line in text.splitlines() if not line.startswith("#")]
     return sorted(found)
+
+
+async def test_a_value_of_the_process_with_a_wrong_number_of_labels_is_an_error() -> None:
+    values: dict[Metric, dict[Labels, float]] = {process.BUILD_INFO: {("1.0",): 1.0}}
+    one = Exposition(
+        book=JUDGE_SETTINGS.book, rules=(OVER_BUDGET_RULE,), bounds=Bounds(), process_values=lambda: values
+    )
+    with pytest.raises(ValueError, match=r"^build_info has the labels \('version', 'python_version'\); "):
+        await one.text()
 
 
 async def test_a_cluster_that_a_reload_takes_away_leaves_no_series() -> None:

@@ -14,6 +14,7 @@ from watchdog.core.judging.judge import Judgement, Memory, judge
 from watchdog.core.observed.activity import Backend
 from watchdog.core.present.look import Look
 from watchdog.web.cluster_metrics import ACTIVITY, COPIES, ORPHANS, SHARES, STARTS, ClusterMetrics
+from watchdog.web.families import activity, reading
 from watchdog.web.labels import Bound, Bounds
 from watchdog.web.series import Series
 
@@ -33,7 +34,7 @@ CEILING = {
     **dict.fromkeys(COPIES, MAX_ROLES * MAX_DATABASES * MAX_JOBS),
     **dict.fromkeys(SHARES, MAX_ROLES * MAX_JOBS),
     **dict.fromkeys(STARTS, MAX_JOBS),
-    "orphans_detected_total": MAX_ROLES * MAX_JOBS,
+    activity.ORPHANS_DETECTED: MAX_ROLES * MAX_JOBS,
 }
 
 
@@ -89,17 +90,17 @@ def test_c27_ten_thousand_names_in_a_day_stay_below_the_ceiling_and_end_when_the
         )
         cluster_metrics.add(look, now=60.0 * minute, unix_time=0.0)
         sizes.append(count(cluster_metrics.series))
-        for name, most in CEILING.items():
-            assert len(cluster_metrics.series.gauges[name]) <= most, name
-            assert len(cluster_metrics.series.counters[name]) <= most, name
+        for metric, most in CEILING.items():
+            assert len(cluster_metrics.series.gauges[metric]) <= most, metric.name
+            assert len(cluster_metrics.series.counters[metric]) <= most, metric.name
     assert minutes * per_minute > 10_000
     assert max(sizes[720:quiet_from]) <= max(sizes[:720]), "the second half of the day adds nothing"
-    folded = cluster_metrics.series.gauges["label_values_folded"]
+    folded = cluster_metrics.series.gauges[reading.LABEL_VALUES_FOLDED]
     assert folded["usename",] == 0, "nothing is folded any more: nobody is there"
-    for name in CEILING:
-        assert not cluster_metrics.series.gauges[name], f"{name} outlived its cause by more than an hour"
-        left = set(cluster_metrics.series.counters[name]) - {("nightly",)}
-        assert not left, f"{name} outlived its cause by more than an hour"
+    for metric in CEILING:
+        assert not cluster_metrics.series.gauges[metric], f"{metric.name} outlived its cause by more than an hour"
+        left = set(cluster_metrics.series.counters[metric]) - {("nightly",)}
+        assert not left, f"{metric.name} outlived its cause by more than an hour"
     assert len(memory.accounts.sessions) == len(memory.accounts.windows) == len(memory.namings) == 0
     assert said.said == frozenset()
 
@@ -120,6 +121,6 @@ def test_c27_what_folds_is_said_while_it_folds() -> None:
         tick=True,
     )
     cluster_metrics.add(look, now=0.0, unix_time=0.0)
-    folded = cluster_metrics.series.gauges["label_values_folded"]
+    folded = cluster_metrics.series.gauges[reading.LABEL_VALUES_FOLDED]
     assert (folded["usename",], folded["job_key",]) == (100 - ROLES, 100 - JOBS)
-    assert sum(cluster_metrics.series.gauges["orphans"].values()) == 100, "folding loses no orphan"
+    assert sum(cluster_metrics.series.gauges[activity.ORPHANS].values()) == 100, "folding loses no orphan"

@@ -607,9 +607,7 @@ def test_whenever_it_is_restarted_no_run_is_tried_more_often_and_no_more_is_done
 def test_in_no_minute_there_is_more_than_the_bucket_and_what_flows_into_it(
     *, restarts: frozenset[int], per_minute: int
 ) -> None:
-    one = Daemon(
-        settings=Play(Policy((cancel_rule(),), Limits(per_minute=per_minute, share=1.0)), judge_settings=OFTEN)
-    )
+    one = Daemon(Play(Policy((cancel_rule(),), Limits(per_minute=per_minute, share=1.0)), judge_settings=OFTEN))
     ended: set[int] = set()
     moments: list[int] = []
     for at in range(150):

@@ -13,6 +13,7 @@ from watchdog.core.acting.status import EXPLAINED, ActingStatus, DisarmReason
 from watchdog.core.observed.reasons import Reason
 from watchdog.core.present.look import Look, Unread
 from watchdog.core.present.phrases import span
+from watchdog.web.families import acting
 from watchdog.web.page import Page
 
 JUDGE_SETTINGS = judge_settings(book(rule(copies=1, retry_gap=10)))
@@ -112,8 +113,8 @@ def test_page_report_and_metrics_say_whether_it_is_armed_and_if_not_every_reason
         assert EXPLAINED[reason].replace("'", "&#39;") in shown
     counts = cluster_metrics()
     counts.add(seen, now=0, unix_time=0)
-    assert counts.series.gauges["enforcing"][()] == (not status.disarm_reasons)
-    told = {reason for (reason,), holds in counts.series.gauges["disarmed"].items() if holds}
+    assert counts.series.gauges[acting.ENFORCING][()] == (not status.disarm_reasons)
+    told = {reason for (reason,), holds in counts.series.gauges[acting.DISARMED].items() if holds}
     assert told == set(status.disarm_reasons)
 
 

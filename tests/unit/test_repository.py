@@ -9,6 +9,7 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
+from support.metrics import METRICS
 
 import watchdog
 from watchdog.cli.main import make_app
@@ -16,7 +17,6 @@ from watchdog.ledger.store import check_url
 from watchdog.postgres.dsn import check_dsn
 from watchdog.settings.environment import scalar_names
 from watchdog.settings.load import json_schema, load_file
-from watchdog.web.table import BY_NAME
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
@@ -67,7 +67,7 @@ def test_the_readme_names_every_command_and_every_metric() -> None:
     for command in make_app().registered_commands:
         assert command.callback is not None
         assert f"pgwatchdog {command.callback.__name__}" in README
-    for metric in BY_NAME.values():
+    for metric in METRICS:
         assert f"`{metric.full_name}`" in README or f"`_{metric.name}`" in README, metric.full_name
 
 

@@ -12,7 +12,7 @@ import typer
 
 from watchdog.cli.exits import Exit
 from watchdog.errors import UsageError, WatchdogError
-from watchdog.web.own import own_version
+from watchdog.version import own_version
 
 COMMANDS = {
     "run": "run",

@@ -22,8 +22,9 @@ from watchdog.core.present.look import Look, Unread
 from watchdog.web.blocks import Block, gzipped
 from watchdog.web.cluster_metrics import ClusterMetrics
 from watchdog.web.labels import Bounds
-from watchdog.web.series import Labels, Series
-from watchdog.web.table import BY_NAME, CLUSTER_METRICS, PROCESS_METRICS, Metric, Type
+from watchdog.web.metric import Labels, Metric, Type
+from watchdog.web.series import Series
+from watchdog.web.table import CLUSTER_METRICS, PROCESS_METRICS
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 FRESH_FOR = 1.0
@@ -39,15 +40,15 @@ Pieces lie by metric and by the server's name as it is written in the text."""
 
 @dataclass(slots=True, kw_only=True)
 class Exposition:
-    """A sink that keeps the metrics. `process_values` gives the daemon's own, by metric name and labels."""
+    """A sink that keeps the metrics. `process_values` gives the daemon's own, by metric and labels."""
 
     book: BudgetBook
     rules: tuple[Rule, ...]
     bounds: Bounds
-    process_values: Callable[[], Mapping[str, Mapping[Labels, float]]]
+    process_values: Callable[[], Mapping[Metric, Mapping[Labels, float]]]
     _clusters: dict[str, ClusterMetrics] = field(default_factory=dict)
-    _pieces: dict[str, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))
-    _blocks: dict[str, Block] = field(default_factory=dict)
+    _pieces: dict[Metric, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))
+    _blocks: dict[Metric, Block] = field(default_factory=dict)
     _joined: list[Block] = field(default_factory=list)
     _gzipped: bytes = b""
     _joined_at: float = float("-inf")
@@ -73,8 +74,8 @@ class Exposition:
             server: before.get(server) or ClusterMetrics(book=book, rules=rules, bounds=bounds) for server in servers
         }
         own = [_escaped(server) for server in self._clusters]
-        for name, pieces in self._pieces.items():
-            self._pieces[name] = {server: pieces[server] for server in own if server in pieces}
+        for metric, pieces in self._pieces.items():
+            self._pieces[metric] = {server: pieces[server] for server in own if server in pieces}
         self._blocks.clear()
         for server, metrics in self._clusters.items():
             metrics.apply_config(book, rules=rules, bounds=bounds)
@@ -95,26 +96,26 @@ class Exposition:
             return self._gzipped
 
     def _render(self, server: str, series: Series) -> None:
-        names = list(series.changes())
+        changed = list(series.changes())
         try:
-            pieces = _samples(_family(BY_NAME[name], _ANY, series) for name in names)
+            pieces = _samples(_family(metric, _ANY, series) for metric in changed)
         except BaseException:
-            series.tell_again(names)
+            series.tell_again(changed)
             raise
         own = _escaped(server)
-        for name, piece in zip(names, pieces, strict=True):
-            self._pieces[name][own] = _shared(piece)
-            self._blocks.pop(name, None)
+        for metric, piece in zip(changed, pieces, strict=True):
+            self._pieces[metric][own] = _shared(piece)
+            self._blocks.pop(metric, None)
 
     async def _join(self) -> None:
         if time.monotonic() - self._joined_at < FRESH_FOR:
             return
         joined = []
         for metric in CLUSTER_METRICS:
-            block = self._blocks.get(metric.name)
+            block = self._blocks.get(metric)
             if block is None:
-                pieces = [piece.replace(_ANY, own) for own, piece in self._pieces[metric.name].items()]
-                block = self._blocks[metric.name] = Block("".join((_head(metric), *pieces)).encode())
+                pieces = [piece.replace(_ANY, own) for own, piece in self._pieces[metric].items()]
+                block = self._blocks[metric] = Block("".join((_head(metric), *pieces)).encode())
                 await asyncio.sleep(0)
             joined.append(block)
         own = [(_head(metric) + text).encode() for metric, text in _process_pieces(self.process_values())]
@@ -136,15 +137,15 @@ class _Collected:
 def _family(metric: Metric, server: str, series: Series) -> Family:
     match metric.type:
         case Type.GAUGE:
-            return _gauge(metric, series.gauges.get(metric.name, {}), first=(server,))
+            return _gauge(metric, series.gauges.get(metric, {}), first=(server,))
         case Type.COUNTER:
             family = CounterMetricFamily(metric.full_name, metric.help, labels=metric.labels)
-            for labels, value in series.counters.get(metric.name, {}).items():
+            for labels, value in series.counters.get(metric, {}).items():
                 family.add_metric((server, *labels), value)
             return family
         case Type.HISTOGRAM:
             histogram = HistogramMetricFamily(metric.full_name, metric.help, labels=metric.labels)
-            for labels, each in series.histograms.get(metric.name, {}).items():
+            for labels, each in series.histograms.get(metric, {}).items():
                 histogram.add_metric((server, *labels), list(each.cumulative().items()), each.total)
             return histogram
 
@@ -176,10 +177,11 @@ def _head(metric: Metric) -> str:
     return f"# HELP {metric.full_name} {metric.help}\n# TYPE {metric.full_name} {metric.type}\n"
 
 
-def _process_pieces(values: Mapping[str, Mapping[Labels, float]]) -> Iterator[tuple[Metric, str]]:
+def _process_pieces(values: Mapping[Metric, Mapping[Labels, float]]) -> Iterator[tuple[Metric, str]]:
     for metric in PROCESS_METRICS:
-        if metric.name in values:
-            [lines] = _samples([_gauge(metric, values[metric.name])])
+        if metric in values:
+            metric.expect_labels(*values[metric])
+            [lines] = _samples([_gauge(metric, values[metric])])
             yield metric, lines
 
 

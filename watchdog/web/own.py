@@ -6,22 +6,15 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from importlib.metadata import PackageNotFoundError, version
 from typing import Never
 
-from watchdog.web.series import Labels
+from watchdog.version import own_version
+from watchdog.web.families import process
+from watchdog.web.metric import Labels, Metric
 
 BEAT = 0.25
 REMEMBERED = 60
 """Beats: 15 seconds."""
-
-
-def own_version() -> str:
-    """The installed version of pgwatchdog."""
-    try:
-        return version("pgwatchdog")
-    except PackageNotFoundError:  # run from a source tree that is not installed
-        return "unknown"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -45,13 +38,13 @@ class OwnState:
             await asyncio.sleep(BEAT)
             self._lags.append(max(0.0, time.monotonic() - due))
 
-    def values(self) -> Mapping[str, Mapping[Labels, float]]:
-        """The values by metric name and labels."""
+    def values(self) -> Mapping[Metric, Mapping[Labels, float]]:
+        """The values by metric and labels."""
         return {
-            "build_info": {(own_version(), platform.python_version()): 1.0},
-            "configured_clusters": {(): float(self.clusters)},
-            "config_last_reload_successful": {(): 0.0 if self.reload_failed else 1.0},
-            "config_last_reload_success_timestamp_seconds": {(): self.loaded_at},
-            "log_lines_lost_total": {(): float(self.lost_lines())},
-            "event_loop_lag_seconds": {(): max(self._lags)},
+            process.BUILD_INFO: {(own_version(), platform.python_version()): 1.0},
+            process.CONFIGURED_CLUSTERS: {(): float(self.clusters)},
+            process.CONFIG_LAST_RELOAD_SUCCESSFUL: {(): 0.0 if self.reload_failed else 1.0},
+            process.CONFIG_LAST_RELOAD_SUCCESS_TIMESTAMP_SECONDS: {(): self.loaded_at},
+            process.LOG_LINES_LOST: {(): float(self.lost_lines())},
+            process.EVENT_LOOP_LAG_SECONDS: {(): max(self._lags)},
         }

@@ -7,7 +7,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescap
 from watchdog.core.observed.activity import ActivityKind
 from watchdog.core.present.look import Look, Unread
 from watchdog.core.present.phrases import arming_words, gravest_first, nothing_found, socket_words, span, verdict_words
-from watchdog.web.own import own_version
+from watchdog.version import own_version
 
 MAX_FINDINGS = 200
 

@@ -1,16 +1,18 @@
 """The series of one cluster: counters that stay, gauges that each look makes anew, histograms.
 
-Knows nothing of what they mean. Labels are values in the order of the table, without the server.
+Nothing here depends on what they mean. A metric of the wrong type or with the wrong number of labels is a ValueError.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+
+from watchdog.web.metric import Labels, Metric, Type
 
 KEPT_FOR = 3600.0
 """Seconds for which a series is kept after it was last used."""
 
-Labels = tuple[str, ...]
+_GAUGE = Type.GAUGE  # on Python 3.11, access to a member of an enumeration takes about as long as setting a gauge
 
 
 @dataclass(slots=True)
@@ -43,87 +45,109 @@ class Histogram:
 
 @dataclass(slots=True, kw_only=True)
 class Series:
-    """Values by metric name and labels. Times are monotonic seconds, given by the caller.
+    """Values by metric and labels. Times are monotonic seconds, given by the caller.
 
-    What changes is told by name, so that whoever renders need not do it again for what stands: most of it.
+    What changes is told by metric, so that whoever renders need not do it again for what stands: most of it.
     """
 
-    counters: dict[str, dict[Labels, float]] = field(default_factory=lambda: defaultdict(dict))
-    gauges: dict[str, dict[Labels, float]] = field(default_factory=lambda: defaultdict(dict))
-    histograms: dict[str, dict[Labels, Histogram]] = field(default_factory=lambda: defaultdict(dict))
-    _used: dict[str, dict[Labels, float]] = field(default_factory=lambda: defaultdict(dict))
-    _told: dict[str, dict[Labels, float]] = field(default_factory=dict)
-    _moved: set[str] = field(default_factory=set)
+    counters: dict[Metric, dict[Labels, float]] = field(default_factory=lambda: defaultdict(dict))
+    gauges: dict[Metric, dict[Labels, float]] = field(default_factory=lambda: defaultdict(dict))
+    histograms: dict[Metric, dict[Labels, Histogram]] = field(default_factory=lambda: defaultdict(dict))
+    _used: dict[Metric, dict[Labels, float]] = field(default_factory=lambda: defaultdict(dict))
+    _told: dict[Metric, dict[Labels, float]] = field(default_factory=dict)
+    _moved: set[Metric] = field(default_factory=set)
 
-    def changes(self) -> set[str]:
-        """The names whose values are others than at the last call."""
-        told, self._told = self._told, {name: values for name, values in self.gauges.items() if values}
-        gauges = {name for name in told.keys() | self._told.keys() if told.get(name) != self._told.get(name)}
+    def changes(self) -> set[Metric]:
+        """The metrics whose values are others than at the last call."""
+        told, self._told = self._told, {metric: values for metric, values in self.gauges.items() if values}
+        gauges = {metric for metric in told.keys() | self._told.keys() if told.get(metric) != self._told.get(metric)}
         moved, self._moved = self._moved, set()
         return gauges | moved
 
-    def tell_again(self, names: Iterable[str]) -> None:
+    def tell_again(self, metrics: Iterable[Metric]) -> None:
         """Let these be among the next changes: whoever was told could not make use of it."""
-        self._moved |= set(names)
+        self._moved |= set(metrics)
 
-    def count(self, name: str, labels: Labels, value: float, *, now: float | None = None) -> None:
+    def count(self, metric: Metric, labels: Labels, value: float, *, now: float | None = None) -> None:
         """Add to a counter; with `now` it is one that ends when it has not been used for an hour."""
-        series = self.counters[name]
-        if value or labels not in series:
-            series[labels] = series.get(labels, 0.0) + value
-            self._moved.add(name)
+        series = self.counters[metric]
+        if labels not in series:
+            metric.expect(Type.COUNTER, labels)
+            series[labels] = 0.0
+            self._moved.add(metric)
+        if value:
+            series[labels] += value
+            self._moved.add(metric)
         if now is not None:
-            self._used[name][labels] = now
+            self._used[metric][labels] = now
 
-    def copy(self, name: str, values: Mapping[Labels, float]) -> None:
+    def copy(self, metric: Metric, values: Mapping[Labels, float]) -> None:
         """Show a counter that somebody else keeps, as it stands there."""
-        if self.counters[name] != values:
-            self.counters[name] = dict(values)
-            self._moved.add(name)
+        metric.expect(Type.COUNTER, *values)
+        if self.counters[metric] != values:
+            self.counters[metric] = dict(values)
+            self._moved.add(metric)
 
-    def observe(self, name: str, labels: Labels, value: float) -> None:
+    def observe(self, metric: Metric, labels: Labels, value: float) -> None:
         """Take one value into a histogram that is there."""
-        self.histograms[name][labels].observe(value)
-        self._moved.add(name)
+        metric.expect(Type.HISTOGRAM, labels)
+        self.histograms[metric][labels].observe(value)
+        self._moved.add(metric)
 
-    def offer(self, name: str, histograms: Iterable[Labels], *, buckets: tuple[float, ...]) -> None:
+    def offer(self, metric: Metric, histograms: Collection[Labels]) -> None:
         """Have a histogram for each of these labels and no others; those that are there go on."""
-        before = self.histograms[name]
-        self.histograms[name] = {labels: before.get(labels) or Histogram(buckets) for labels in histograms}
-        if self.histograms[name].keys() != before.keys():
-            self._moved.add(name)
+        metric.expect(Type.HISTOGRAM, *histograms)
+        before = self.histograms[metric]
+        self.histograms[metric] = {labels: before.get(labels) or Histogram(metric.buckets) for labels in histograms}
+        if self.histograms[metric].keys() != before.keys():
+            self._moved.add(metric)
 
-    def keep(self, names: Iterable[str], labels: Labels, *, now: float) -> None:
+    def keep(self, metrics: Iterable[Metric], labels: Labels, *, now: float) -> None:
         """Let gauges with these labels stand, with 0 where nothing else is set, for an hour from now."""
-        for name in names:
-            self._used[name][labels] = now
+        for metric in metrics:
+            used = self._used[metric]
+            if labels not in used:
+                metric.expect(Type.GAUGE, labels)
+            used[labels] = now
 
-    def clear_gauges(self, *, but: Iterable[str] = ()) -> None:
+    def clear_gauges(self, *, but: Iterable[Metric] = ()) -> None:
         """Take down every gauge: nothing that is not set anew is known."""
-        self.gauges = defaultdict(dict, {name: dict(self.gauges[name]) for name in but})
+        self.gauges = defaultdict(dict, {metric: dict(self.gauges[metric]) for metric in but})
 
-    def zero(self, names: Iterable[str], *, unless: bool) -> None:
-        """Put up the kept gauges of these names with 0, unless 0 would claim more than is known."""
-        for name in names if not unless else ():
-            self.gauges[name] = dict.fromkeys(self._used[name], 0.0)
+    def zero(self, metrics: Iterable[Metric], *, unless: bool) -> None:
+        """Put up the kept gauges of these metrics with 0, unless 0 would claim more than is known."""
+        for metric in metrics if not unless else ():
+            metric.expect(Type.GAUGE)
+            self.gauges[metric] = dict.fromkeys(self._used[metric], 0.0)
 
-    def set(self, name: str, labels: Labels, value: float) -> None:
-        """Set a gauge."""
-        self.gauges[name][labels] = float(value)
+    def set(self, metric: Metric, labels: Labels, value: float) -> None:
+        """Set a gauge; True is 1 and False is 0."""
+        if metric.type is not _GAUGE or len(labels) != metric.label_count:
+            metric.expect(Type.GAUGE, labels)
+        self.gauges[metric][labels] = value
 
-    def add(self, name: str, labels: Labels, value: float) -> None:
+    def add(self, metric: Metric, labels: Labels, value: float) -> None:
         """Add to a gauge: folded labels share one."""
-        self.gauges[name][labels] = self.gauges[name].get(labels, 0.0) + value
+        series = self.gauges[metric]
+        if labels not in series:
+            self.set(metric, labels, value)
+        else:
+            series[labels] += value
 
-    def most(self, name: str, labels: Labels, value: float) -> None:
-        """Raise a gauge to `value` if it is lower."""
-        self.gauges[name][labels] = max(self.gauges[name].get(labels, 0.0), value)
+    def most(self, metric: Metric, labels: Labels, value: float) -> None:
+        """Raise a gauge to `value` if it is lower; it begins at 0."""
+        series = self.gauges[metric]
+        if labels not in series:
+            self.set(metric, labels, max(0.0, value))
+        elif value > series[labels]:
+            series[labels] = value
 
     def drop_unused(self, *, now: float) -> None:
         """End the series that nothing of the last hour has used."""
-        for name, series in self._used.items():
+        for metric, series in self._used.items():
             for labels in [labels for labels, used in series.items() if now - used >= KEPT_FOR]:
                 del series[labels]
-                if self.counters[name].pop(labels, None) is not None:
-                    self._moved.add(name)
-                self.gauges[name].pop(labels, None)
+                if metric.type is Type.GAUGE:
+                    self.gauges[metric].pop(labels, None)
+                elif self.counters[metric].pop(labels, None) is not None:
+                    self._moved.add(metric)

@@ -1,0 +1,11 @@
+"""The version of pgwatchdog."""
+
+from importlib.metadata import PackageNotFoundError, version
+
+
+def own_version() -> str:
+    """The installed version of pgwatchdog."""
+    try:
+        return version("pgwatchdog")
+    except PackageNotFoundError:  # run from a source tree that is not installed
+        return "unknown"

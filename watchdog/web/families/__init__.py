@@ -1,0 +1,1 @@
+"""The metric families, each a constant. `watchdog.web.table` puts them in order."""
