@@ -147,7 +147,8 @@ async def test_a_session_that_begins_to_wait_for_a_standby_is_spared_also_where_
 ) -> None:
     """Its one statement is all the same to look at: only what it waits for has changed."""
     own_server.run("ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
-    own_server.embedded.restart()
+    own_server.embedded.stop()
+    own_server.embedded.start()
     with (
         psycopg.connect(own_server.dsn("etl_app"), autocommit=True) as holder,
         psycopg.connect(own_server.dsn("web_app"), autocommit=True) as victim,

@@ -171,7 +171,8 @@ async def test_a_restart_of_the_ledgers_server_is_survived(own_server: TestServe
     await writer.intend([act("a3")])
     recalled = await writer.recall("main", since=NOW, at=NOW)
     assert [each.id for each in recalled] == ["a1", "a3"]
-    await asyncio.to_thread(own_server.embedded.restart)
+    await asyncio.to_thread(own_server.embedded.stop)
+    await asyncio.to_thread(own_server.embedded.start)
     await writer.intend([act("a4")])
     assert [row["id"] for row in rows(writer.store.url)] == ["a1", "a3", "a4"]
     await asyncio.to_thread(writer.store.close)

@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import psycopg
 import pytest
+from support.builders import holders_of
 from support.servers import Connect, TestServer, start
 from support.watching import row_of, source_on
 
@@ -174,7 +175,7 @@ async def test_the_end_of_a_queue_is_led_back_to_its_holder(server: TestServer, 
         await source.snapshot()
         blocking = await source.blocking(waiting)
     assert blocking is not None
-    assert all(holder.info.backend_pid in blocking.holders(pid) for pid in waiting)
+    assert all(holder.info.backend_pid in holders_of(blocking, pid) for pid in waiting)
     assert blocking.blocked(holder.info.backend_pid) == 4
 
 

@@ -6,6 +6,7 @@ from watchdog.core.judging.budgets import BudgetBook
 from watchdog.core.judging.jobs import BudgetSpec, JobRule, parse_pattern
 from watchdog.core.judging.judge import JudgeSettings
 from watchdog.core.observed.activity import Backend, Moment, Snapshot
+from watchdog.core.observed.blocking import Blocking
 from watchdog.core.observed.census import Census
 
 NOW = datetime(2026, 11, 29, 12, 0, 0, tzinfo=UTC)
@@ -109,6 +110,12 @@ def book(
         jobs=jobs or (rule(),),
         provider_roles=frozenset({"rdsadmin"}),
     )
+
+
+def holders_of(blocking: Blocking, waiter: int) -> frozenset[int]:
+    """Every pid that `waiter` waits for, directly or through others; pid 0 is a prepared transaction."""
+    pids = {*blocking.edges, *(pid for blockers in blocking.edges.values() for pid in blockers)}
+    return frozenset(pid for pid in pids if blocking.waits_for(waiter, pid))
 
 
 def judge_settings(

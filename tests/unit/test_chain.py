@@ -21,12 +21,19 @@ from support.chains import (
 
 from watchdog.cli.drawing import chain_text
 from watchdog.core.chain.chain import ZERO, Chain, Layer
-from watchdog.core.chain.chain_inversions import inversions, mended, under
+from watchdog.core.chain.chain_inversions import changed, inversions, under
 from watchdog.core.chain.ladder import Ladder, Result, play
 from watchdog.core.chain.layers import KNOWN
 from watchdog.core.chain.loop import loop_of
 
 DOCS = Path(__file__).parents[2] / "docs" / "chain.md"
+
+
+def mended(chain: Chain) -> Chain:
+    """The chain with every number changed that its inversions name."""
+    for each in inversions(chain):
+        chain = changed(chain, each)
+    return chain
 
 
 def seconds(amount: float) -> timedelta:

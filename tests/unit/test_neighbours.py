@@ -1,4 +1,4 @@
-from support.builders import backend, book, census, judge_settings, snapshot
+from support.builders import backend, book, census, holders_of, judge_settings, snapshot
 
 from watchdog.core.judging.judge import Memory, judge
 from watchdog.core.judging.neighbours import wants_blocking
@@ -11,15 +11,15 @@ LOCK = ("Lock", "transactionid")
 def test_a_queue_behind_one_row_is_followed_to_its_holder() -> None:
     queue = {pid: frozenset({pid - 1}) for pid in range(2, 201)}
     blocking = Blocking(queue)
-    assert blocking.holders(200) == frozenset(range(1, 200))
+    assert holders_of(blocking, 200) == frozenset(range(1, 200))
     assert blocking.blocked(1) == 199
     assert blocking.waits_for(200, 1)
     assert not blocking.waits_for(1, 200)
 
 
 def test_a_deadlock_and_a_prepared_transaction_end_the_search() -> None:
-    assert Blocking({1: frozenset({2}), 2: frozenset({1})}).holders(1) == {2}
-    assert Blocking({1: frozenset({0})}).holders(1) == {0}
+    assert holders_of(Blocking({1: frozenset({2}), 2: frozenset({1})}), 1) == {2}
+    assert holders_of(Blocking({1: frozenset({0})}), 1) == {0}
 
 
 def test_blocking_is_asked_only_when_a_finding_and_a_waiter_stand_together() -> None:

@@ -100,7 +100,6 @@ def test_only_scalars_outside_clusters_have_variables() -> None:
             "PGWATCHDOG_BUDGETS_CLOCK_SKEW",
         "PGWATCHDOG_LABELS_MAX_ROLES", "PGWATCHDOG_LABELS_MAX_JOBS", "PGWATCHDOG_LABELS_MAX_DATABASES",
         "PGWATCHDOG_LEDGER_URL", "PGWATCHDOG_LEDGER_KEEP",
-        "PGWATCHDOG_PRIVACY_QUERY_TEXT",
     }  # fmt: skip
 
 

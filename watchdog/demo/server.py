@@ -87,11 +87,6 @@ class EmbeddedServer:
             self._process.wait(timeout=START_PATIENCE)
             self._process = None
 
-    def restart(self) -> None:
-        """Stop at once and start on the same port."""
-        self.stop()
-        self.start()
-
     def _try_start(self) -> bool:
         options = [f"-c{name}={value}" for name, value in {**self.settings, "port": str(self.port)}.items()]
         with self.log.open("ab") as log:

@@ -11,6 +11,7 @@ from pydantic import Field
 from watchdog.core.acting.limits import Limits
 from watchdog.settings.durations import Duration, Grace
 from watchdog.settings.model import Model
+from watchdog.settings.words import ActionWord, EvidenceWord, FindingWord
 
 Mode = Literal["dry-run", "enforce"]
 Glob = Annotated[str, Field(min_length=1)]
@@ -33,10 +34,10 @@ class Rule(Names):
     """One rule; every condition that is given must hold. The first rule that speaks about a finding decides."""
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:-]{0,62}$", description="its name; a label of metrics")
-    finding: Literal["orphan", "duplicate"] = Field(description="what it is about")
-    evidence: Annotated[
-        list[Literal["superseded", "over_budget", "deadline_passed", "client_gone"]], Field(min_length=1)
-    ] = Field(default_factory=list, description="any of these; required for cancel")
+    finding: FindingWord = Field(description="what it is about")
+    evidence: Annotated[list[EvidenceWord], Field(min_length=1)] = Field(
+        default_factory=list, description="any of these; required for cancel"
+    )
     ignore: Names = Field(default_factory=Names, description="one hit here, and the rule does not speak")
     after: Grace = Field(default=timedelta(0), description="patience from the moment it became what the rule is about")
     keep: Literal["newest"] | None = Field(
@@ -45,7 +46,7 @@ class Rule(Names):
     writers: Literal["protect", "allow"] = Field(
         default="protect", description="allow: a transaction that has written is rolled back whole"
     )
-    action: Literal["cancel", "observe"] = Field(default="observe", description="cancel, or only count")
+    action: ActionWord = Field(default="observe", description="cancel, or only count")
 
 
 class PolicyLimits(Model):

@@ -20,7 +20,7 @@ PREFIX = "PGWATCHDOG_"
 FLAGS = ("PGWATCHDOG_CONFIG_FILE", "PGWATCHDOG_LOG_LEVEL", "PGWATCHDOG_LOG_FORMAT")
 """Variables that stand for flags of the command line."""
 
-SECTIONS = ("poll", "web", "budgets", "labels", "ledger", "privacy")
+SECTIONS = ("poll", "web", "budgets", "labels", "ledger")
 
 _KUBERNETES_SERVICE = re.compile(r"PGWATCHDOG_(?:\w+_)?SERVICE_(?:HOST|PORT(?:_\w+)?)")
 _KUBERNETES_PORT = re.compile(r"PGWATCHDOG_(?:\w+_)?PORT(?:_[0-9]+_(?:TCP|UDP|SCTP)(?:_(?:PROTO|PORT|ADDR))?)?")

@@ -209,8 +209,8 @@ def _shown(value: object) -> str:
 
 
 def _unknown_key(key: str, known: Sequence[str]) -> str:
-    if key in schema.LATER:
-        return schema.LATER[key]
+    if key in schema.REFUSED_KEYS:
+        return schema.REFUSED_KEYS[key]
     near = difflib.get_close_matches(key, known, n=1)
     return f"unknown key; did you mean {near[0]}?" if near else f"unknown key; known here are {', '.join(known)}"
 

@@ -7,7 +7,7 @@ import re
 import shlex
 from datetime import timedelta
 from ipaddress import ip_network
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import BaseModel, BeforeValidator, Field, field_validator
 from pydantic_core import PydanticCustomError
@@ -19,12 +19,14 @@ from watchdog.settings.acting import LedgerSection, Mode, PolicySection
 from watchdog.settings.chain import ChainSection
 from watchdog.settings.durations import Duration, Grace
 from watchdog.settings.model import Model
+from watchdog.settings.words import ClockWord
 
 HIGHEST_PORT = 65_535
-LATER = {
+REFUSED_KEYS = {
     "discovery": "is not available yet; list the clusters under `clusters`",
+    "privacy": "is gone, there is nothing to choose: query text is never read; leave the section out",
 }
-"""Keys of the design that this version refuses with a reason of their own."""
+"""Keys that this version refuses with a reason of their own."""
 
 
 class Poll(Model):
@@ -123,7 +125,7 @@ class JobBudget(Model):
     grace: Grace | None = Field(
         default=None, description="added before a run is an orphan; the common one if not given"
     )
-    clock: Literal["statement", "run"] | None = Field(default=None, description="statement or run: which start counts")
+    clock: ClockWord | None = Field(default=None, description="statement or run: which start counts")
     detached: bool = Field(default=False, description="callers leave on purpose: a closed socket is no evidence")
 
     @property
@@ -193,12 +195,6 @@ class Labels(Model):
     max_databases: int = Field(default=20, ge=0, le=10_000, description="further databases, the first seen")
 
 
-class Privacy(Model):
-    """What may leave the database."""
-
-    query_text: Literal["none"] = Field(default="none", description="query text is never read by the poll")
-
-
 class Root(Model):
     """The whole configuration."""
 
@@ -209,7 +205,6 @@ class Root(Model):
     policy: PolicySection = Field(default_factory=PolicySection)
     labels: Labels = Field(default_factory=Labels)
     ledger: LedgerSection = Field(default_factory=LedgerSection)
-    privacy: Privacy = Field(default_factory=Privacy)
     chain: ChainSection | None = Field(
         default=None, description="the layers above the database, for `pgwatchdog chain`"
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from support.builders import rule
+from support.builders import holders_of, rule
 from support.pooling import pgbouncer, pooled_dsn
 from support.processes import get, samples
 from support.proxy import proxy_to
@@ -74,7 +74,7 @@ async def test_c38_a_prepared_transaction_is_not_claimed_and_its_lock_breaks_not
             look = await look_until(cycle, lambda look: orphaned(look, waiter))
             blocking = await cycle.source.blocking([waiter])
         assert blocking is not None
-        assert blocking.holders(waiter) == {0}
+        assert holders_of(blocking, waiter) == {0}
         assert [each.blocks for each in look.judgement.findings] == [0]
     finally:
         server.end_sessions()

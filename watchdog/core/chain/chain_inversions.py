@@ -51,11 +51,14 @@ def inversions(chain: Chain) -> list[Inversion]:
     return list(_walk(chain))
 
 
-def mended(chain: Chain) -> Chain:
-    """The chain with every number changed that its inversions name."""
-    for each in inversions(chain):
-        chain = _changed(chain, each)
-    return chain
+def changed(chain: Chain, inversion: Inversion) -> Chain:
+    """The chain with the one number changed that an inversion names."""
+    change = {inversion.key: inversion.to}
+    if inversion.place is None:
+        return replace(chain, **change)  # type: ignore[arg-type]  # the key says which of the two types it has
+    place = inversion.place
+    layer = replace(chain.layers[place], **change)  # type: ignore[arg-type]  # as above
+    return replace(chain, layers=(*chain.layers[:place], layer, *chain.layers[place + 1 :]))
 
 
 def under(wait: timedelta) -> timedelta:
@@ -76,14 +79,14 @@ def _walk(chain: Chain) -> Iterator[Inversion]:
         wait = earliest(layer.timeout, life)
         while wait is not None and not layer.hands_down and _reaches(chain.total(place + 1), wait):
             found = _outliving(chain, place, wait=wait)
-            chain = _changed(chain, found)
+            chain = changed(chain, found)
             yield found
         # A retry that is begun in the last minute has only what is left of the life, and so has all that ends with it:
         # whoever does not, however far down, goes on.
         ends_with_it = all(each.hands_down for each in chain.layers[place:])
         if life is not None and layer.attempts > 1 and not ends_with_it and _reaches(chain.open_act(place), life):
             found = _crowded(chain, place, life=life)
-            chain = _changed(chain, found)
+            chain = changed(chain, found)
             yield found
         handed = wait if layer.hands_down else None
 
@@ -170,12 +173,3 @@ def _fitting(layer: Layer, *, each: timedelta | None, life: timedelta) -> int:
         return 0
     counts = range(layer.attempts, 0, -1)
     return next((count for count in counts if layer.spent(each, attempts=count) < life), 0)
-
-
-def _changed(chain: Chain, inversion: Inversion) -> Chain:
-    change = {inversion.key: inversion.to}
-    if inversion.place is None:
-        return replace(chain, **change)  # type: ignore[arg-type]  # the key says which of the two types it has
-    place = inversion.place
-    layer = replace(chain.layers[place], **change)  # type: ignore[arg-type]  # as above
-    return replace(chain, layers=(*chain.layers[:place], layer, *chain.layers[place + 1 :]))

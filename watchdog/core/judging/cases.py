@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from ipaddress import IPv4Network, IPv6Network, ip_address
+from typing import assert_never
 
 from watchdog.core.judging.budgets import Budget, BudgetBook
 from watchdog.core.judging.jobs import JobClaim, JobKey, NoKey, read_name
@@ -63,6 +64,16 @@ class Case:
     def job(self) -> str:
         """The job without its window, '' for rows without a usable key: the label `job_key`."""
         return "" if self.claim is None else self.claim.key.job
+
+    @property
+    def works(self) -> bool:
+        """True while it executes something; by clock run also between two statements of the same run."""
+        match self.clock:
+            case Clock.STATEMENT:
+                return self.activity is ActivityKind.RUNNING
+            case Clock.RUN:
+                return self.activity is ActivityKind.RUNNING or self.talking
+        assert_never(self.clock)
 
     @property
     def used(self) -> float | None:

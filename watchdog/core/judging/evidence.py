@@ -1,10 +1,12 @@
 """Findings and the evidence for them: the words in which the judge speaks."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 
 from watchdog.core.judging.budgets import Budget
+from watchdog.core.judging.cases import Case
 from watchdog.core.judging.jobs import JobKey
 from watchdog.core.observed.activity import Backend, Clock, Run
 
@@ -21,7 +23,39 @@ class Evidence(StrEnum):
     CLIENT_GONE = "client_gone"
 
 
-STRENGTH = {evidence: rank for rank, evidence in enumerate(Evidence)}
+@dataclass(frozen=True, slots=True)
+class EvidenceKind:
+    """One kind of evidence: its name, the test on a case, and what it means in words.
+
+    `holds` is None where a case alone cannot show it. Such evidence strengthens an orphan and never makes one.
+    """
+
+    name: Evidence
+    holds: Callable[[Case], bool] | None
+    meaning: str
+
+
+EVIDENCE: tuple[EvidenceKind, ...] = (
+    EvidenceKind(Evidence.SUPERSEDED, None, "a younger copy has taken its place: a retry of the same job and window"),
+    EvidenceKind(
+        Evidence.OVER_BUDGET,
+        lambda case: case.budget is not None and case.works and case.age >= case.budget.crossing,
+        "it has run for longer than its budget and the grace",
+    ),
+    EvidenceKind(
+        Evidence.DEADLINE_PASSED,
+        lambda case: case.deadline_passed and case.works,
+        "the deadline that its caller wrote into application_name has passed",
+    ),
+    EvidenceKind(
+        Evidence.CLIENT_GONE,
+        lambda case: case.client_gone,
+        "the kernel shows that the client's end of the connection is closed",
+    ),
+)
+"""Every kind of evidence, weakest first."""
+
+STRENGTH = {kind.name: rank for rank, kind in enumerate(EVIDENCE)}
 
 
 class Kind(StrEnum):
@@ -32,6 +66,9 @@ class Kind(StrEnum):
     NEARING = "nearing"
     HOLDING = "holding"
 
+
+ACTIONABLE = (Kind.ORPHAN, Kind.DUPLICATE)
+"""The kinds that a rule can be about."""
 
 ALARMING = frozenset({Kind.ORPHAN, Kind.DUPLICATE, Kind.HOLDING})
 """The kinds that make a report end with exit code 1; nearing is a warning."""

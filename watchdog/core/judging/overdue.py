@@ -5,10 +5,9 @@ work; by the run clock it continues the old one, which therefore stays an orphan
 """
 
 from datetime import timedelta
-from typing import assert_never
 
 from watchdog.core.judging.cases import Case
-from watchdog.core.judging.evidence import Evidence, Finding, Kind
+from watchdog.core.judging.evidence import EVIDENCE, Evidence, Finding, Kind
 from watchdog.core.observed.activity import ActivityKind, Clock
 
 
@@ -21,24 +20,19 @@ def judge_overdue(case: Case, *, nearing: float) -> Finding | None:
         return None
     if _held(case) >= case.budget.holding + case.budget.grace:
         return finding(case, kind=Kind.HOLDING)
-    if _works(case) and case.age >= case.budget.limit * nearing:
+    if case.works and case.age >= case.budget.limit * nearing:
         return finding(case, kind=Kind.NEARING)
     return None
 
 
 def _evidence(case: Case) -> tuple[Evidence, ...]:
     """All that shows that nobody waits for it, weakest first. A client that is gone needs no budget to be so."""
-    held = (
-        (Evidence.OVER_BUDGET, case.budget is not None and _works(case) and case.age >= case.budget.crossing),
-        (Evidence.DEADLINE_PASSED, case.deadline_passed and _works(case)),
-        (Evidence.CLIENT_GONE, case.client_gone),
-    )
-    return tuple(evidence for evidence, holds in held if holds)
+    return tuple(kind.name for kind in EVIDENCE if kind.holds is not None and kind.holds(case))
 
 
 def until_crossing(case: Case) -> timedelta | None:
     """How long until `case` becomes an orphan, by its budget or its own deadline, if it goes on; None if never."""
-    if not _works(case) or _evidence(case):
+    if not case.works or _evidence(case):
         return None
     waits = []
     if case.budget is not None:
@@ -65,15 +59,6 @@ def finding(case: Case, *, kind: Kind, evidence: tuple[Evidence, ...] = ()) -> F
     )
 
 
-def _works(case: Case) -> bool:
-    match case.clock:
-        case Clock.STATEMENT:
-            return case.activity is ActivityKind.RUNNING
-        case Clock.RUN:
-            return case.activity is ActivityKind.RUNNING or case.talking
-    assert_never(case.clock)
-
-
 def _held(case: Case) -> timedelta:
     """How long the transaction has been open without the statement that runs in it now.
 
@@ -81,6 +66,6 @@ def _held(case: Case) -> timedelta:
     at which one of them runs. What works by the run clock is judged as a run.
     """
     transaction = case.backend.transaction
-    if transaction is None or (case.clock is Clock.RUN and _works(case)):
+    if transaction is None or (case.clock is Clock.RUN and case.works):
         return timedelta(0)
     return transaction.age - case.age if case.activity is ActivityKind.RUNNING else transaction.age

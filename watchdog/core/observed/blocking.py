@@ -47,10 +47,6 @@ class Blocking:
             wanted |= self._bits.get(pid, 0)
         return sum(bool(behind & wanted & ~self._bits[waiter]) for waiter, behind in self._behind.items())
 
-    def holders(self, waiter: int) -> frozenset[int]:
-        """Every pid that `waiter` waits for; pid 0 is a prepared transaction."""
-        return frozenset(pid for pid in self._bits if self.waits_for(waiter, pid))
-
 
 def waiters(snapshot: Snapshot) -> list[int]:
     """The pids that wait for a heavyweight lock."""
