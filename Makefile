@@ -22,8 +22,9 @@ test: $(STAMP) ## Lint, types, import contracts and all tests
 	@$(MAKE) --no-print-directory lint
 	@$(BIN)/pytest $(ARGS)
 
-test-matrix: matrix-binaries ## The integration tests against PostgreSQL 14, 15, 16, 17 and 18
-	@for major in 14 15 16 17 18; do \
+test-matrix: matrix-binaries ## The integration tests against each supported PostgreSQL
+	@majors=$$(PYTHONPATH=tests $(BIN)/python -c "from support.matrix import VERSIONS; print(*VERSIONS)") || exit 1; \
+	for major in $$majors; do \
 		echo "PostgreSQL $$major"; \
 		PGWATCHDOG_TEST_POSTGRES=$$major $(BIN)/pytest -q tests/integration $(ARGS) || exit 1; \
 	done

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
+from typing import NamedTuple
 
 import psycopg
 import pytest
@@ -17,6 +18,7 @@ from watchdog.core.acting.acts import CancelTarget, Result
 from watchdog.core.acting.policy import Policy
 from watchdog.core.acting.verdicts import Hand, Withheld
 from watchdog.core.present.look import Look
+from watchdog.postgres.statements import Statement
 from watchdog.runtime.cycle import Cycle
 
 WRITERS_TOO = Policy((cancel_rule(writers=True),), FREE)
@@ -302,6 +304,20 @@ async def test_each_thing_that_was_judged_is_compared_again(
     assert answers == {name: (pid, result) for name, (_, result) in BENT.items()}
     assert victim.pgconn.is_busy()
     assert acts_of(await look_until(cycle, lambda look: look.results)) == [(pid, Result.SIGNALLED)]
+    assert answer(victim) == CANCELED
+
+
+class OtherRow(NamedTuple):
+    word: str
+
+
+async def test_an_answer_that_cannot_be_read_leaves_open_whether_the_signal_was_sent(
+    one_look: tuple[Cycle, Client, Gates], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cycle, victim, _ = one_look
+    monkeypatch.setattr("watchdog.postgres.cancel.CANCEL", Statement("cancel", OtherRow))
+    look = await look_until(cycle, lambda look: look.results)
+    assert acts_of(look) == [(victim.info.backend_pid, Result.TIMED_OUT)]
     assert answer(victim) == CANCELED
 
 

@@ -40,10 +40,8 @@ AIM = """
     FROM pg_catalog.pg_stat_get_activity(%s) AS a
     WHERE a.state = 'active' AND pg_catalog.clock_timestamp() - a.query_start >= %s
 """
-BY_VIEW = statement("cancel").replace(
-    b"LATERAL pg_catalog.pg_stat_get_activity(%(pid)s) AS a\n    ON",
-    b"pg_catalog.pg_stat_activity AS a\n    ON a.pid = %(pid)s AND",
-)
+ONE_SLOT = b"LATERAL pg_catalog.pg_stat_get_activity(%(pid)s) AS a\n    ON"
+VIEW = b"pg_catalog.pg_stat_activity AS a\n    ON a.pid = %(pid)s AND"
 Connection = psycopg.AsyncConnection[TupleRow]
 
 
@@ -150,6 +148,9 @@ async def innocent_hits(server: TestServer, *, cancels: int, by_view: bool) -> t
         assert (await source.lease()).leads
         session = source._session
         assert session is not None
+        by_one_slot = statement("cancel", version=session.server_version)
+        assert ONE_SLOT in by_one_slot
+        on_the_view = by_one_slot.replace(ONE_SLOT, VIEW)
         async with (
             await Connection.connect(server.dsn("postgres"), autocommit=True) as watcher,
             victims(server, 1, shortest=0, longest=0.010) as [victim],
@@ -161,7 +162,7 @@ async def innocent_hits(server: TestServer, *, cancels: int, by_view: bool) -> t
                 [aimed] = victim.aimed
                 before = len(victim.hits)
                 if by_view:
-                    await session.connection.execute(BY_VIEW, guard_parameters(target, manual=True))
+                    await session.connection.execute(on_the_view, guard_parameters(target, manual=True))
                 else:
                     await source.cancel(target, act="race")
                 sent += 1

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import timedelta
+from typing import Any, NamedTuple
 
 import psycopg
 import pytest
@@ -10,8 +11,11 @@ from support.servers import Connect, TestServer, start
 from support.watching import row_of, source_on
 
 from watchdog.core.observed.activity import UNKNOWN, ActivityKind
-from watchdog.postgres.session import Row, Session
+from watchdog.core.observed.reasons import Reason
+from watchdog.errors import ReadError
+from watchdog.postgres.session import Session
 from watchdog.postgres.source import PostgresSource
+from watchdog.postgres.statements import Row, Statement
 
 
 async def test_an_empty_answer_is_an_answer(server: TestServer) -> None:
@@ -79,9 +83,9 @@ async def test_the_sparse_and_the_full_read_see_the_same(
 ) -> None:
     asked, real = [], Session.rows
 
-    async def rows(session: Session, name: str, parameters: Mapping[str, object], **more: str) -> list[Row]:
+    async def rows(session: Session, statement: Statement[Row], parameters: Mapping[str, object]) -> list[Row]:
         asked.append(parameters["sparse"])
-        return await real(session, name, parameters, **more)
+        return await real(session, statement, parameters)
 
     start(connect(), "SELECT pg_sleep(60)", server)
     connect().execute("BEGIN")
@@ -97,6 +101,45 @@ async def test_the_sparse_and_the_full_read_see_the_same(
     assert {(row.pid, row.state, row.query and row.query.at) for row in sparse.backends} == {
         (row.pid, row.state, row.query and row.query.at) for row in full.backends
     }
+
+
+class OtherRow(NamedTuple):
+    process_id: int
+
+
+async def test_columns_with_other_names_are_an_internal_error_and_the_session_goes_on(server: TestServer) -> None:
+    with source_on(server) as source:
+        await source.census()
+        session = source._session
+        assert session is not None
+        for _ in range(2):
+            with pytest.raises(ReadError, match="pid: expected the columns process_id; received pid") as caught:
+                await session.rows(Statement("pid", OtherRow))
+            assert caught.value.reason is Reason.INTERNAL
+        await source.snapshot()
+        assert source._session is session
+
+
+async def test_the_names_of_a_statements_columns_are_compared_once_a_session(
+    server: TestServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compared: list[str] = []
+    real = Statement.check
+
+    def check(statement: Statement[Any], columns: list[str]) -> None:  # each has a type of its own
+        compared.append(statement.name)
+        real(statement, columns)
+
+    monkeypatch.setattr(Statement, "check", check)
+    with source_on(server) as source:
+        for _ in range(2):
+            await source.census()
+            for _ in range(2):
+                await source.snapshot()
+            assert len(compared) == len(set(compared))
+            assert "activity" in compared
+            source.close()
+            compared.clear()
 
 
 async def test_a_right_that_is_lost_between_two_polls_is_seen_at_once(server: TestServer, connect: Connect) -> None:

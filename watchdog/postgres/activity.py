@@ -7,20 +7,20 @@ from typing import NamedTuple
 from watchdog.core.observed.activity import Backend, Moment, Snapshot
 from watchdog.core.observed.census import Census
 from watchdog.core.observed.sockets import endpoint_of
-from watchdog.postgres.session import Row
+from watchdog.postgres.statements import Statement
 
 
-class Columns(NamedTuple):
-    """The columns in the order of the statement; all but the first four are NULL on a bare header row."""
+class ActivityRow(NamedTuple):
+    """One row of the poll, ages in seconds. On a bare header row all but the first four and `has_xid` are NULL."""
 
     at: datetime
     postmaster_start: datetime
     in_recovery: bool
     sees_all: bool
     pid: int | None
-    started: datetime | None
-    role: int | None
-    database: int | None
+    backend_start: datetime | None
+    usesysid: int | None
+    datid: int | None
     application_name: str | None
     state: str | None
     wait_event_type: str | None
@@ -29,26 +29,24 @@ class Columns(NamedTuple):
     query_age: float | None
     xact_start: datetime | None
     xact_age: float | None
-    changed: datetime | None
-    changed_age: float | None
+    state_change: datetime | None
+    state_change_age: float | None
     has_xid: bool
     query_id: int | None
-    client_address: str | None
+    client_addr: str | None
     client_port: int | None
 
 
-def columns_of(rows: Sequence[Row]) -> list[Columns]:
-    """The rows of one poll with their columns by name."""
-    return [Columns(*row) for row in rows]  # type: ignore[arg-type]  # the types are the statement's
+ACTIVITY = Statement("activity", ActivityRow)
 
 
-def snapshot_of(columns: Sequence[Columns], *, census: Census) -> Snapshot:
+def snapshot_of(rows: Sequence[ActivityRow], *, census: Census) -> Snapshot:
     """The snapshot behind one poll; there is always at least the header."""
-    head = columns[0]
+    head = rows[0]
     backends = tuple(
-        _backend(row, pid=row.pid, started=row.started, census=census)
-        for row in columns
-        if row.pid is not None and row.started is not None
+        _backend(row, pid=row.pid, started=row.backend_start, census=census)
+        for row in rows
+        if row.pid is not None and row.backend_start is not None
     )
     return Snapshot(
         at=head.at,
@@ -59,30 +57,30 @@ def snapshot_of(columns: Sequence[Columns], *, census: Census) -> Snapshot:
     )
 
 
-def strangers(columns: Sequence[Columns], *, census: Census) -> frozenset[int]:
+def strangers(rows: Sequence[ActivityRow], *, census: Census) -> frozenset[int]:
     """The oids of roles and databases that the census does not name: younger than it, or dropped."""
-    roles = {row.role for row in columns if row.role is not None}
-    databases = {row.database for row in columns if row.database is not None}
+    roles = {row.usesysid for row in rows if row.usesysid is not None}
+    databases = {row.datid for row in rows if row.datid is not None}
     return frozenset((roles - census.roles.keys()) | (databases - census.databases.keys()))
 
 
-def _backend(row: Columns, *, pid: int, started: datetime, census: Census) -> Backend:
+def _backend(row: ActivityRow, *, pid: int, started: datetime, census: Census) -> Backend:
     return Backend(
         pid=pid,
         started=started,
-        role=census.role(row.role),
-        database=census.database(row.database),
+        role=census.role(row.usesysid),
+        database=census.database(row.datid),
         application_name=row.application_name or "",
         state=row.state or "",
         wait_event_type=row.wait_event_type,
         wait_event=row.wait_event,
         query=_moment(row.query_start, row.query_age),
         transaction=_moment(row.xact_start, row.xact_age),
-        changed=_moment(row.changed, row.changed_age),
+        changed=_moment(row.state_change, row.state_change_age),
         has_xid=row.has_xid,
         query_id=row.query_id,
-        role_oid=row.role,
-        client=endpoint_of(row.client_address, row.client_port),
+        role_oid=row.usesysid,
+        client=endpoint_of(row.client_addr, row.client_port),
     )
 
 

@@ -1,6 +1,7 @@
 """The hand that signals: one guarded statement for one run, and its answer as a word of the core."""
 
 from datetime import timedelta
+from typing import NamedTuple
 
 from watchdog.core.acting.acts import CancelTarget, Result
 from watchdog.core.acting.verdicts import Withheld
@@ -9,9 +10,20 @@ from watchdog.core.observed.reasons import Reason
 from watchdog.errors import ReadError
 from watchdog.postgres.lease import LOCK
 from watchdog.postgres.session import Session
+from watchdog.postgres.statements import Statement
+
+
+class CancelRow(NamedTuple):
+    """What became of the signal, or the first thing that did not stand any more."""
+
+    answer: str
+
+
+CANCEL = Statement("cancel", CancelRow)
 
 _PROTECTED = {each.value: each for each in (Withheld.WRITER, Withheld.SYNC_REP, Withheld.WAITS_FOR_CLIENT)}
-_LOST = frozenset({Reason.TIMEOUT, Reason.CONNECTION_LOST})
+_UNANSWERED = frozenset({Reason.TIMEOUT, Reason.CONNECTION_LOST, Reason.INTERNAL})
+"""Internal: there is an answer, but its column is not the expected one."""
 
 
 async def cancel(
@@ -19,19 +31,19 @@ async def cancel(
 ) -> tuple[Result, Withheld | None, str]:
     """Signal what `target` describes if it is still exactly that; the answer, what withheld it, and a detail.
 
-    Unless it is `manual`, the session must hold the lease. An answer that did not come leaves open whether the signal
-    was sent: `timed_out`. Never raises for a refusal.
+    Unless it is `manual`, the session must hold the lease. An answer that did not come, or cannot be read, leaves
+    open whether the signal was sent: `timed_out`. Never raises for a refusal.
     """
     try:
         parameters = guard_parameters(target, manual=manual)
-        rows = await session.rows("cancel", parameters, comment=f"pgwatchdog act {act}")
+        rows = await session.rows(CANCEL, parameters, comment=f"pgwatchdog act {act}")
     except ReadError as error:
         if error.reason is Reason.NOT_PERMITTED:
             return Result.NOT_PERMITTED, None, str(error)
-        if error.reason in _LOST:
+        if error.reason in _UNANSWERED:
             return Result.TIMED_OUT, None, str(error)
         return Result.NOT_TRIED, None, str(error)
-    word = str(rows[0][0])
+    word = rows[0].answer
     if word == Withheld.NOT_LEADER:
         session.holds_lease = False  # whatever took it: it has to be taken again
         return Result.NOT_TRIED, Withheld.NOT_LEADER, ""

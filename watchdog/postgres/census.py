@@ -1,11 +1,66 @@
 """Taking a census: several short statements, each with the session's deadline."""
 
 from datetime import timedelta
-from typing import cast
+from typing import NamedTuple
 
 from watchdog.core.observed.census import Census, DatabaseWork
 from watchdog.core.observed.stored_settings import OTHERS, UNITS, Stored, StoredSettings
 from watchdog.postgres.session import Session
+from watchdog.postgres.statements import Statement
+
+
+class RoleRow(NamedTuple):
+    """One role. `may_cancel`: it may log in, and our membership in it lets us cancel its queries."""
+
+    oid: int
+    rolname: str
+    rolsuper: bool
+    may_cancel: bool
+
+
+class DatabaseRow(NamedTuple):
+    """One database. `active_seconds` is its `active_time` in `pg_stat_database`, which has milliseconds."""
+
+    oid: int
+    datname: str
+    active_seconds: float
+    sessions_abandoned: int
+
+
+class SessionsRow(NamedTuple):
+    """Numbers of sessions, and our rights. `hidden_usesysids` are the roles of the hidden ones, NULL for none."""
+
+    hidden: int
+    hidden_usesysids: list[int] | None
+    tracking_off: int
+    connections_used: int
+    max_connections: int
+    sees_all: bool
+    may_cancel_all: bool
+
+
+class StoredRow(NamedTuple):
+    """One `name=value` that is stored for a database, a role or both; NULL stands for all of them."""
+
+    datname: str | None
+    rolname: str | None
+    line: str
+
+
+class SettingRow(NamedTuple):
+    """One setting as our session began with it, and the role and database of our session."""
+
+    name: str
+    reset_val: str | None
+    rolname: str
+    datname: str
+
+
+CENSUS_ROLES = Statement("census_roles", RoleRow)
+CENSUS_DATABASES = Statement("census_databases", DatabaseRow)
+CENSUS_SESSIONS = Statement("census_sessions", SessionsRow)
+CENSUS_STORED = Statement("census_stored", StoredRow)
+CENSUS_SETTINGS = Statement("census_settings", SettingRow)
 
 
 async def take_census(session: Session) -> Census:
@@ -15,31 +70,31 @@ async def take_census(session: Session) -> Census:
         ReadError: any of the statements failed; half a census is none.
 
     """
-    roles = cast("list[tuple[int, str, bool, bool]]", await session.rows("census_roles"))
-    databases = cast("list[tuple[int, str, float, int]]", await session.rows("census_databases"))
+    roles = await session.rows(CENSUS_ROLES)
+    databases = await session.rows(CENSUS_DATABASES)
     settings = await read_settings(session)
-    [sessions] = await session.rows("census_sessions")
-    hidden, hidden_roles, tracking_off, used, most, sees_all, may_cancel_all = cast(
-        "tuple[int, list[int] | None, int, int, int, bool, bool]", sessions
-    )
-    names = {oid: name for oid, name, _, _ in roles}
+    [sessions] = await session.rows(CENSUS_SESSIONS)
+    names = {role.oid: role.rolname for role in roles}
     return Census(
         server_version=session.server_version,
-        sees_all=sees_all,
+        sees_all=sessions.sees_all,
         behind_pooler=session.behind_pooler,
         roles=names,
-        databases={oid: name for oid, name, _, _ in databases},
-        superusers=frozenset(name for _, name, superuser, _ in roles if superuser),
-        hidden=hidden,
-        hidden_roles=frozenset(names[oid] for oid in hidden_roles or () if oid in names),
-        tracking_off=tracking_off,
-        connections_used=used,
-        connections_max=most,
-        may_cancel_all=may_cancel_all,
-        may_cancel_superusers=any(oid == session.own_role and superuser for oid, _, superuser, _ in roles),
+        databases={each.oid: each.datname for each in databases},
+        superusers=frozenset(role.rolname for role in roles if role.rolsuper),
+        hidden=sessions.hidden,
+        hidden_roles=frozenset(names[oid] for oid in sessions.hidden_usesysids or () if oid in names),
+        tracking_off=sessions.tracking_off,
+        connections_used=sessions.connections_used,
+        connections_max=sessions.max_connections,
+        may_cancel_all=sessions.may_cancel_all,
+        may_cancel_superusers=any(role.oid == session.own_role and role.rolsuper for role in roles),
         settings=settings,
-        work={name: DatabaseWork(timedelta(seconds=active), abandoned) for _, name, active, abandoned in databases},
-        may_cancel=frozenset(name for _, name, _, member in roles if member),
+        work={
+            each.datname: DatabaseWork(timedelta(seconds=each.active_seconds), each.sessions_abandoned)
+            for each in databases
+        },
+        may_cancel=frozenset(role.rolname for role in roles if role.may_cancel),
     )
 
 
@@ -51,20 +106,17 @@ async def read_settings(session: Session) -> StoredSettings:
 
     """
     names = [*UNITS, *OTHERS]
-    lines = cast("list[tuple[str | None, str | None, str]]", await session.rows("census_stored"))
-    own = cast("list[tuple[str, str, str, str]]", await session.rows("census_settings", (names,)))
+    lines = await session.rows(CENSUS_STORED)
+    own = await session.rows(CENSUS_SETTINGS, (names,))
     stored = [
-        Stored(database, role, name, text)
-        for database, role, line in lines
-        for name, _, text in (line.partition("="),)
+        Stored(row.datname, row.rolname, name, text)
+        for row in lines
+        for name, _, text in (row.line.partition("="),)
         if name in names
     ]
-    server = {
-        name: None if any(_concerns(each, name, role=role, database=database) for each in stored) else value
-        for name, value, role, database in own
-    }
+    server = {row.name: None if any(_concerns(each, row) for each in stored) else row.reset_val for row in own}
     return StoredSettings(tuple(stored), server)
 
 
-def _concerns(stored: Stored, name: str, *, role: str, database: str) -> bool:
-    return stored.name == name and stored.role in {None, role} and stored.database in {None, database}
+def _concerns(stored: Stored, own: SettingRow) -> bool:
+    return stored.name == own.name and stored.role in {None, own.rolname} and stored.database in {None, own.datname}

@@ -11,12 +11,21 @@ import psycopg
 from psycopg import pq
 from psycopg.abc import Buffer
 from psycopg.adapt import AdaptersMap, Loader
+from psycopg.pq.abc import PGconn
 
 _TYPES = ("text", "name")
 
 
 class Connection(psycopg.AsyncConnection[tuple[object, ...]]):
-    """A connection that reads text in its server's encoding. What it reads with is shared by all of that encoding."""
+    """A connection that reads text in its server's encoding. What it reads with is shared by all of that encoding.
+
+    `checked` are the statements whose columns it has been seen to send under the right names.
+    """
+
+    def __init__(self, pgconn: PGconn) -> None:
+        """Over an open connection of libpq."""
+        super().__init__(pgconn)
+        self.checked: set[object] = set()
 
     @property
     def adapters(self) -> AdaptersMap:

@@ -18,6 +18,7 @@ from psycopg import pq
 from psycopg.pq.abc import PGconn
 
 from watchdog.core.observed.reasons import Reason
+from watchdog.core.observed.versions import MIN_SUPPORTED, major
 from watchdog.errors import ReadError
 from watchdog.postgres.connection import Connection
 from watchdog.postgres.dsn import Endpoint, Parameters, endpoints_of
@@ -25,7 +26,6 @@ from watchdog.postgres.failures import connect_failure
 from watchdog.threads import ThreadCall
 
 APPLICATION_NAME = "pgwatchdog"
-OLDEST_VERSION = 140000
 MIN_ATTEMPT = 0.05
 MAX_REFUSALS = 32
 TRACE_PAUSE = 600.0
@@ -188,12 +188,13 @@ def _traced_state(trace: int) -> str | None:
 
 async def _wrapped(pgconn: PGconn) -> Connection:
     pgconn.nonblocking = 1
-    if pgconn.server_version < OLDEST_VERSION:
+    if major(pgconn.server_version) < MIN_SUPPORTED:
         version = pgconn.parameter_status(b"server_version") or b"?"
         pgconn.finish()
         raise ReadError(
             Reason.UNSUPPORTED_VERSION,
-            f"the server is PostgreSQL {version.decode(errors='replace')}; 14 is the oldest that can be watched",
+            f"the server is PostgreSQL {version.decode(errors='replace')}; "
+            f"{MIN_SUPPORTED} is the oldest that can be watched",
         )
     connection = Connection(pgconn)
     await connection.set_autocommit(True)

@@ -4,17 +4,45 @@ The lock lives in one database, so a session in another never leads. Behind a po
 else's session. A holder that has fallen silent loses it by the server's own clock, through idle_session_timeout.
 """
 
-from typing import cast
+from typing import NamedTuple
 
 from watchdog.core.acting.status import DisarmReason, Lease
 from watchdog.postgres.dial import APPLICATION_NAME
 from watchdog.postgres.session import Session
+from watchdog.postgres.statements import Statement
 
 SPACE, KEY = 0x70677764, 1
 """The two integers of the lock: 'pgwd', and the version of what it protects."""
 
 LOCK = {"space": SPACE, "key": KEY}
 """As the parameters of a statement."""
+
+
+class LeaseRow(NamedTuple):
+    """Whether the lock is ours now."""
+
+    acquired: bool
+
+
+class LeaseHolderRow(NamedTuple):
+    """Who holds the lock. The holder's columns are NULL where nobody does, or a prepared transaction."""
+
+    own_pid: int
+    held: bool
+    holder_pid: int | None
+    holder_usesysid: int | None
+    holder_application_name: str | None
+
+
+class LeaseReleaseRow(NamedTuple):
+    """Whether the lock was ours."""
+
+    released: bool
+
+
+LEASE = Statement("lease", LeaseRow)
+LEASE_HOLDER = Statement("lease_holder", LeaseHolderRow)
+LEASE_RELEASE = Statement("lease_release", LeaseReleaseRow)
 
 
 async def take_lease(session: Session, *, database: str) -> Lease:
@@ -29,9 +57,9 @@ async def take_lease(session: Session, *, database: str) -> Lease:
         return Lease(leads=False, disarm_reason=disarm_reason)
     if session.holds_lease:
         return Lease(leads=True)
-    [(taken,)] = await session.rows("lease", LOCK)
-    session.holds_lease = bool(taken)
-    return Lease(leads=True, just_acquired=True) if taken else await read_lease(session, database=database)
+    [row] = await session.rows(LEASE, LOCK)
+    session.holds_lease = row.acquired
+    return Lease(leads=True, just_acquired=True) if row.acquired else await read_lease(session, database=database)
 
 
 async def read_lease(session: Session, *, database: str) -> Lease:
@@ -44,19 +72,23 @@ async def read_lease(session: Session, *, database: str) -> Lease:
     disarm_reason = _unfit(session, database=database)
     if disarm_reason is not None:
         return Lease(leads=False, disarm_reason=disarm_reason)
-    rows = await session.rows("lease_holder", LOCK)
-    own, taken, holder, role, name = cast("tuple[int, bool, int | None, int | None, str | None]", rows[0])
-    if own != session.own_pid:
+    row = (await session.rows(LEASE_HOLDER, LOCK))[0]
+    if row.own_pid != session.own_pid:
         session.behind_pooler = True
         return Lease(leads=False, disarm_reason=DisarmReason.BEHIND_POOLER)
-    session.holds_lease = holder == own
+    session.holds_lease = row.holder_pid == row.own_pid
     if session.holds_lease:
         return Lease(leads=True)
-    if not taken:  # it has just been given up: the next look takes it
+    if not row.held:  # it has just been given up: the next look takes it
         return Lease(leads=False, disarm_reason=DisarmReason.NOT_LEADER)
-    ours = name == APPLICATION_NAME
-    disarm_reason = DisarmReason.NOT_LEADER if ours else DisarmReason.LEASE_TAKEN
-    return Lease(leads=False, disarm_reason=disarm_reason, holder_pid=holder, holder_role=role, held_by_other=True)
+    ours = row.holder_application_name == APPLICATION_NAME
+    return Lease(
+        leads=False,
+        disarm_reason=DisarmReason.NOT_LEADER if ours else DisarmReason.LEASE_TAKEN,
+        holder_pid=row.holder_pid,
+        holder_role=row.holder_usesysid,
+        held_by_other=True,
+    )
 
 
 async def release_lease(session: Session) -> None:
@@ -68,7 +100,7 @@ async def release_lease(session: Session) -> None:
     """
     if session.holds_lease:
         session.holds_lease = False
-        await session.rows("lease_release", LOCK)
+        await session.rows(LEASE_RELEASE, LOCK)
 
 
 def _unfit(session: Session, *, database: str) -> DisarmReason | None:

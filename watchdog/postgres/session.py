@@ -11,7 +11,7 @@ import os
 import socket
 from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, cast
+from typing import NamedTuple, Protocol, TypeVar
 
 import psycopg
 
@@ -19,14 +19,57 @@ from watchdog.core.observed.activity import ClientEndpoint
 from watchdog.core.observed.reasons import Reason
 from watchdog.core.observed.sockets import endpoint_of
 from watchdog.errors import ReadError
+from watchdog.postgres import sql
 from watchdog.postgres.connection import Connection
 from watchdog.postgres.failures import statement_failure
-from watchdog.postgres.sql import statement
+from watchdog.postgres.statements import Row, Statement
 
-Row = tuple[object, ...]
+Result = TypeVar("Result")
 Parameters = Sequence[object] | Mapping[str, object]
 
 ATTEMPTS = 5
+
+
+class PidRow(NamedTuple):
+    """The server process that answers."""
+
+    pid: int
+
+
+class OwnTimeoutRow(NamedTuple):
+    """The setting as it is now."""
+
+    statement_timeout: str
+
+
+class SessionSettingsRow(NamedTuple):
+    """The settings as they are now."""
+
+    search_path: str
+    lock_timeout: str
+    idle_session_timeout: str
+    jit: str
+    plan_cache_mode: str
+    timezone: str
+    tcp_keepalives_idle: str
+    tcp_keepalives_interval: str
+    tcp_keepalives_count: str
+    tcp_user_timeout: str
+
+
+class WhoamiRow(NamedTuple):
+    """Our own session. The client's address and port are NULL for a Unix socket."""
+
+    pid: int
+    usesysid: int | None
+    client_addr: str | None
+    client_port: int | None
+
+
+PID = Statement("pid", PidRow)
+OWN_TIMEOUT = Statement("own_timeout", OwnTimeoutRow)
+SESSION_SETTINGS = Statement("session_settings", SessionSettingsRow)
+WHOAMI = Statement("whoami", WhoamiRow)
 
 
 class Connect(Protocol):
@@ -58,15 +101,16 @@ class Session:
         """As the server counts: 180006 for 18.6."""
         return self.connection.info.server_version
 
-    async def rows(self, name: str, parameters: Parameters = (), *, comment: str = "") -> list[Row]:
+    async def rows(self, statement: Statement[Row], parameters: Parameters = (), *, comment: str = "") -> list[Row]:
         """The rows of a statement from `sql/`; `comment` goes before it, for the server's log.
 
         Raises:
-            ReadError: refused, timed out or lost; after the last two the session is closed.
+            ReadError: refused, timed out or lost (after the last two the session is closed), or not the columns that
+                were expected.
 
         """
         return await _bounded(
-            self.connection, _execute(self.connection, name, parameters, comment=comment), timeout=self.timeout
+            self.connection, _execute(self.connection, statement, parameters, comment=comment), timeout=self.timeout
         )
 
     def drop(self) -> None:
@@ -84,26 +128,24 @@ async def open_session(connect: Connect, *, timeout: float, idle_limit: float) -
     connection = await connect(timeout=timeout)
     connection.prepare_threshold = None
     try:
-        [(greeted,)] = await _insist(connection, "pid", (), timeout=timeout)
+        [(greeted,)] = await _insist(connection, PID, (), timeout=timeout)
         behind_pooler = greeted != connection.info.backend_pid
         if not behind_pooler:
             connection.prepare_threshold = 0
-            own, idle = _limits(timeout=timeout, idle_limit=idle_limit)
-            await _insist(connection, "own_timeout", (own,), timeout=timeout)
-            await _bounded(connection, _execute(connection, "session_settings", (idle, idle)), timeout=timeout)
-        [(pid, role, address, port)] = await _bounded(connection, _execute(connection, "whoami", ()), timeout=timeout)
+            limit, idle = _limits(timeout=timeout, idle_limit=idle_limit)
+            await _insist(connection, OWN_TIMEOUT, (limit,), timeout=timeout)
+            await _bounded(connection, _execute(connection, SESSION_SETTINGS, (idle, idle)), timeout=timeout)
+        [own] = await _bounded(connection, _execute(connection, WHOAMI, ()), timeout=timeout)
     except BaseException:
         _drop(connection)
         raise
-    own_role, own_pid = cast("tuple[int | None, int]", (role, pid))
-    own_endpoint = endpoint_of(*cast("tuple[str | None, int | None]", (address, port)))
     return Session(
         connection=connection,
         timeout=timeout,
-        own_role=own_role or 0,
-        own_pid=own_pid,
+        own_role=own.usesysid or 0,
+        own_pid=own.pid,
         behind_pooler=behind_pooler,
-        own_endpoint=own_endpoint,
+        own_endpoint=endpoint_of(own.client_addr, own.client_port),
     )
 
 
@@ -112,28 +154,35 @@ def _limits(*, timeout: float, idle_limit: float) -> tuple[str, str]:
     return f"{max(1, int(timeout * 900))}", f"{int(idle_limit * 1000)}"
 
 
-async def _insist(connection: Connection, name: str, parameters: Parameters, *, timeout: float) -> list[Row]:
+async def _insist(
+    connection: Connection, statement: Statement[Row], parameters: Parameters, *, timeout: float
+) -> list[Row]:
     """A tiny statement, again where our role's own statement_timeout, not ours yet, has cancelled it."""
     for _ in range(ATTEMPTS):
         try:
-            return await _bounded(connection, _execute(connection, name, parameters), timeout=timeout)
+            return await _bounded(connection, _execute(connection, statement, parameters), timeout=timeout)
         except ReadError:
             if connection.closed:
                 raise
-    return await _bounded(connection, _execute(connection, name, parameters), timeout=timeout)
+    return await _bounded(connection, _execute(connection, statement, parameters), timeout=timeout)
 
 
-async def _execute(connection: Connection, name: str, parameters: Parameters, *, comment: str = "") -> list[Row]:
-    text = statement(name)
+async def _execute(
+    connection: Connection, statement: Statement[Row], parameters: Parameters, *, comment: str = ""
+) -> list[Row]:
+    text = sql.statement(statement.name, version=connection.info.server_version)
     async with connection.cursor(binary=True) as cursor:
         if comment:  # a text of its own each time: not worth a prepared statement
             await cursor.execute(f"/* {comment} */ ".encode() + text, parameters, prepare=False)
         else:
             await cursor.execute(text, parameters)
-        return await cursor.fetchall()
+        if statement not in connection.checked:
+            statement.check([column.name for column in cursor.description or ()])
+            connection.checked.add(statement)
+        return statement.rows(await cursor.fetchall())
 
 
-async def _bounded(connection: Connection, work: Coroutine[object, object, list[Row]], *, timeout: float) -> list[Row]:
+async def _bounded(connection: Connection, work: Coroutine[object, object, Result], *, timeout: float) -> Result:
     task = asyncio.ensure_future(work)
     try:
         done, _ = await asyncio.wait({task}, timeout=timeout)
@@ -149,7 +198,7 @@ async def _bounded(connection: Connection, work: Coroutine[object, object, list[
         raise statement_failure(error) from error
 
 
-async def _abandon(connection: Connection, task: "asyncio.Task[list[Row]]") -> None:
+async def _abandon(connection: Connection, task: "asyncio.Task[Result]") -> None:
     """Socket first: the driver then sees the end of the stream at once and has nobody to send a cancel to."""
     task.add_done_callback(_look_at)
     _cut(connection)
@@ -160,7 +209,7 @@ async def _abandon(connection: Connection, task: "asyncio.Task[list[Row]]") -> N
     connection.pgconn.finish()
 
 
-def _look_at(task: "asyncio.Task[list[Row]]") -> None:
+def _look_at(task: "asyncio.Task[Result]") -> None:
     """So that a failure that comes when nobody waits any more is not reported as never retrieved."""
     if not task.cancelled():
         task.exception()

@@ -4,7 +4,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import cast
+from typing import NamedTuple
 
 from watchdog.core.acting.acts import CancelTarget, Result
 from watchdog.core.acting.status import Lease
@@ -15,7 +15,7 @@ from watchdog.core.observed.blocking import Blocking
 from watchdog.core.observed.census import Census
 from watchdog.core.observed.commands import BackendLookup
 from watchdog.core.present.look import Look
-from watchdog.postgres.activity import columns_of, snapshot_of, strangers
+from watchdog.postgres.activity import ACTIVITY, snapshot_of, strangers
 from watchdog.postgres.backends import read_backends
 from watchdog.postgres.cancel import cancel
 from watchdog.postgres.census import take_census
@@ -26,6 +26,7 @@ from watchdog.postgres.facts import read_facts
 from watchdog.postgres.lease import read_lease, release_lease, take_lease
 from watchdog.postgres.password import Password
 from watchdog.postgres.session import Session, open_session
+from watchdog.postgres.statements import Statement
 
 ROW_IN_CONNECTIONS = 6
 """Finding one running row by id costs the server as much as passing six connections by (measured on 18, from 100 to
@@ -36,6 +37,16 @@ LEASE_DATABASE = "postgres"
 
 MAX_WAITERS = 250
 """The lock manager is held while it is asked who blocks whom; beyond this many it stays unknown."""
+
+
+class BlockingRow(NamedTuple):
+    """One waiter, and the pids directly in its way."""
+
+    pid: int
+    blocking_pids: list[int]
+
+
+BLOCKING = Statement("blocking", BlockingRow)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -119,12 +130,11 @@ class PostgresSource:
         begun = time.monotonic()
         sparse = self._rows * ROW_IN_CONNECTIONS < census.connections_used
         parameters = {"sparse": sparse, "own_role": session.own_role}
-        rows = await session.rows("activity", parameters)
+        rows = await session.rows(ACTIVITY, parameters)
         took = timedelta(seconds=time.monotonic() - begun)
         self._rows = len(rows)
-        columns = columns_of(rows)
-        snapshot = snapshot_of(columns, census=census)
-        self._strangers = strangers(columns, census=census)
+        snapshot = snapshot_of(rows, census=census)
+        self._strangers = strangers(rows, census=census)
         self._outdated = snapshot.sees_all != census.sees_all or not self._strangers <= self._accepted
         return snapshot, took
 
@@ -138,8 +148,8 @@ class PostgresSource:
         if len(waiters) > MAX_WAITERS:
             return None
         session = await self._open()
-        rows = cast("list[tuple[int, list[int]]]", await session.rows("blocking", (list(waiters),)))
-        return Blocking({pid: frozenset(blockers) for pid, blockers in rows})
+        rows = await session.rows(BLOCKING, (list(waiters),))
+        return Blocking({row.pid: frozenset(row.blocking_pids) for row in rows})
 
     async def backends(self, *, commands: Sequence[int] = (), alive: Sequence[int] = ()) -> BackendLookup:
         """The first words of what the backends behind `commands` run, and which sessions behind either are there.

@@ -3,7 +3,6 @@
 import re
 
 RESERVED_FROM = 160_000
-OLDEST, NEWEST = 14, 18
 
 _CREATE = """\
 -- The role that pgwatchdog connects as. Run it as superuser (or CREATEROLE with the grants named here), once per

@@ -9,18 +9,31 @@ WITH header AS MATERIALIZED (
            pg_catalog.pg_is_in_recovery() AS in_recovery,
            pg_catalog.pg_has_role(CURRENT_USER, 'pg_read_all_stats', 'USAGE') AS sees_all
 )
-SELECT h.at, h.postmaster_start, h.in_recovery, h.sees_all,
-       a.pid, a.backend_start, a.usesysid::pg_catalog.int8, a.datid::pg_catalog.int8, a.application_name,
-       a.state, a.wait_event_type, a.wait_event,
-       a.query_start,
-       GREATEST(0::pg_catalog.float8, pg_catalog.date_part('epoch', h.at OPERATOR(pg_catalog.-) a.query_start)),
-       a.xact_start,
-       GREATEST(0::pg_catalog.float8, pg_catalog.date_part('epoch', h.at OPERATOR(pg_catalog.-) a.xact_start)),
-       a.state_change,
-       GREATEST(0::pg_catalog.float8, pg_catalog.date_part('epoch', h.at OPERATOR(pg_catalog.-) a.state_change)),
-       a.backend_xid IS NOT NULL,
-       a.query_id,
-       pg_catalog.host(a.client_addr), a.client_port
+SELECT h.at AS at,
+       h.postmaster_start AS postmaster_start,
+       h.in_recovery AS in_recovery,
+       h.sees_all AS sees_all,
+       a.pid AS pid,
+       a.backend_start AS backend_start,
+       a.usesysid::pg_catalog.int8 AS usesysid,
+       a.datid::pg_catalog.int8 AS datid,
+       a.application_name AS application_name,
+       a.state AS state,
+       a.wait_event_type AS wait_event_type,
+       a.wait_event AS wait_event,
+       a.query_start AS query_start,
+       GREATEST(0::pg_catalog.float8, pg_catalog.date_part('epoch', h.at OPERATOR(pg_catalog.-) a.query_start))
+           AS query_age,
+       a.xact_start AS xact_start,
+       GREATEST(0::pg_catalog.float8, pg_catalog.date_part('epoch', h.at OPERATOR(pg_catalog.-) a.xact_start))
+           AS xact_age,
+       a.state_change AS state_change,
+       GREATEST(0::pg_catalog.float8, pg_catalog.date_part('epoch', h.at OPERATOR(pg_catalog.-) a.state_change))
+           AS state_change_age,
+       a.backend_xid IS NOT NULL AS has_xid,
+       a.query_id AS query_id,
+       pg_catalog.host(a.client_addr) AS client_addr,
+       a.client_port AS client_port
 FROM header AS h
 LEFT JOIN (
     SELECT s.*

@@ -23,7 +23,7 @@ SELECT CASE
                   ELSE a.query_start END) < %(least_age)s, true) THEN 'moved_on'
     WHEN pg_catalog.pg_cancel_backend(a.pid) THEN 'signalled'
     ELSE 'gone'
-END
+END AS answer
 FROM (
     SELECT %(manual)s OR EXISTS (
         SELECT FROM pg_catalog.pg_locks AS k

@@ -1,4 +1,7 @@
 -- Names behind role oids, who is a superuser, and which login roles' queries membership alone lets us cancel.
-SELECT r.oid::pg_catalog.int8, r.rolname, r.rolsuper,
+SELECT r.oid::pg_catalog.int8 AS oid,
+       r.rolname AS rolname,
+       r.rolsuper AS rolsuper,
        r.rolcanlogin AND r.rolname <> CURRENT_USER AND pg_catalog.pg_has_role(CURRENT_USER, r.oid, 'USAGE')
+           AS may_cancel
 FROM pg_catalog.pg_roles AS r

@@ -1,12 +1,12 @@
 -- Sessions that no poll can judge, and how full the server is. A hidden row has neither state nor start and a
 -- marker for its text; both are asked for, because a session that has only just begun has no state either.
-SELECT pg_catalog.count(*) FILTER (WHERE s.hidden),
-       pg_catalog.array_agg(DISTINCT s.usesysid::pg_catalog.int8) FILTER (WHERE s.hidden),
-       pg_catalog.count(*) FILTER (WHERE s.state = 'disabled' AND s.backend_type = 'client backend'),
-       pg_catalog.count(*) FILTER (WHERE s.backend_type = 'client backend' OR s.hidden),
-       pg_catalog.current_setting('max_connections')::pg_catalog.int8,
-       pg_catalog.pg_has_role(CURRENT_USER, 'pg_read_all_stats', 'USAGE'),
-       pg_catalog.pg_has_role(CURRENT_USER, 'pg_signal_backend', 'USAGE')
+SELECT pg_catalog.count(*) FILTER (WHERE s.hidden) AS hidden,
+       pg_catalog.array_agg(DISTINCT s.usesysid::pg_catalog.int8) FILTER (WHERE s.hidden) AS hidden_usesysids,
+       pg_catalog.count(*) FILTER (WHERE s.state = 'disabled' AND s.backend_type = 'client backend') AS tracking_off,
+       pg_catalog.count(*) FILTER (WHERE s.backend_type = 'client backend' OR s.hidden) AS connections_used,
+       pg_catalog.current_setting('max_connections')::pg_catalog.int8 AS max_connections,
+       pg_catalog.pg_has_role(CURRENT_USER, 'pg_read_all_stats', 'USAGE') AS sees_all,
+       pg_catalog.pg_has_role(CURRENT_USER, 'pg_signal_backend', 'USAGE') AS may_cancel_all
 FROM (
     SELECT a.*,
            a.state IS NULL AND a.query = '<insufficient privilege>' AND a.usesysid IS NOT NULL AS hidden

@@ -1,5 +1,5 @@
 -- Settings stored for roles and databases: everybody may read them. NULL stands for every role, or every database.
-SELECT d.datname, r.rolname, c.line
+SELECT d.datname AS datname, r.rolname AS rolname, c.line AS line
 FROM pg_catalog.pg_db_role_setting AS s
 LEFT JOIN pg_catalog.pg_database AS d ON d.oid = s.setdatabase
 LEFT JOIN pg_catalog.pg_roles AS r ON r.oid = s.setrole

@@ -1,7 +1,14 @@
 -- The role that we are, and what it may do beyond what it needs. The last column is NULL before 16.
-SELECT r.rolname, r.rolsuper, r.rolcreaterole, r.rolcreatedb, r.rolreplication, r.rolbypassrls, r.rolconnlimit,
-       (SELECT pg_catalog.count(*) FROM pg_catalog.pg_stat_get_activity(NULL) AS a WHERE a.usesysid = r.oid),
+SELECT r.rolname AS rolname,
+       r.rolsuper AS rolsuper,
+       r.rolcreaterole AS rolcreaterole,
+       r.rolcreatedb AS rolcreatedb,
+       r.rolreplication AS rolreplication,
+       r.rolbypassrls AS rolbypassrls,
+       r.rolconnlimit AS rolconnlimit,
+       (SELECT pg_catalog.count(*) FROM pg_catalog.pg_stat_get_activity(NULL) AS a WHERE a.usesysid = r.oid)
+           AS sessions,
        (SELECT pg_catalog.pg_has_role(CURRENT_USER, u.oid, 'USAGE')
-        FROM pg_catalog.pg_roles AS u WHERE u.rolname = 'pg_use_reserved_connections')
+        FROM pg_catalog.pg_roles AS u WHERE u.rolname = 'pg_use_reserved_connections') AS may_use_reserved
 FROM pg_catalog.pg_roles AS r
 WHERE r.rolname = CURRENT_USER

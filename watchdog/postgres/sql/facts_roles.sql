@@ -1,3 +1,7 @@
 -- All roles, as far as they matter to an audit.
-SELECT r.rolname, r.rolcanlogin, r.rolinherit, r.rolsuper, r.rolconnlimit
+SELECT r.rolname AS rolname,
+       r.rolcanlogin AS rolcanlogin,
+       r.rolinherit AS rolinherit,
+       r.rolsuper AS rolsuper,
+       r.rolconnlimit AS rolconnlimit
 FROM pg_catalog.pg_roles AS r

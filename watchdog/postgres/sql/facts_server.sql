@@ -1,8 +1,8 @@
 -- Prepared transactions, conflicts with replay so far, and the names of all client sessions, idle ones too.
-SELECT (SELECT pg_catalog.count(*) FROM pg_catalog.pg_prepared_xact()),
+SELECT (SELECT pg_catalog.count(*) FROM pg_catalog.pg_prepared_xact()) AS prepared_transactions,
        (SELECT EXTRACT(EPOCH FROM pg_catalog.clock_timestamp() - pg_catalog.min(p.prepared))::pg_catalog.float8
-        FROM pg_catalog.pg_prepared_xact() AS p),
+        FROM pg_catalog.pg_prepared_xact() AS p) AS oldest_prepared_age,
        (SELECT COALESCE(pg_catalog.sum(pg_catalog.pg_stat_get_db_conflict_all(d.oid)), 0)::pg_catalog.int8
-        FROM pg_catalog.pg_database AS d),
+        FROM pg_catalog.pg_database AS d) AS conflicts,
        ARRAY(SELECT COALESCE(a.application_name, '') FROM pg_catalog.pg_stat_get_activity(NULL) AS a
-             WHERE a.backend_type = 'client backend' AND a.pid <> pg_catalog.pg_backend_pid())
+             WHERE a.backend_type = 'client backend' AND a.pid <> pg_catalog.pg_backend_pid()) AS application_names

@@ -1,5 +1,5 @@
 -- Login roles that do not inherit, and the roles without login that they may become by SET ROLE.
-SELECT m.rolname, r.rolname
+SELECT m.rolname AS member, r.rolname AS role
 FROM pg_catalog.pg_auth_members AS a
 JOIN pg_catalog.pg_roles AS m ON m.oid = a.member
 JOIN pg_catalog.pg_roles AS r ON r.oid = a.roleid

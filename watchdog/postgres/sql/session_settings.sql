@@ -2,13 +2,13 @@
 -- with a schema that anybody can write to. JIT never pays for statements of a millisecond, and the poll would be planned
 -- anew each time, which takes as long as the poll itself. A backend that waits to send us its answer is not idle: where
 -- our host has vanished meanwhile, tcp_user_timeout ends it, and our hold on the lease.
-SELECT pg_catalog.set_config('search_path', 'pg_catalog', false),
-       pg_catalog.set_config('lock_timeout', '200', false),
-       pg_catalog.set_config('idle_session_timeout', %s, false),
-       pg_catalog.set_config('jit', 'off', false),
-       pg_catalog.set_config('plan_cache_mode', 'force_generic_plan', false),
-       pg_catalog.set_config('TimeZone', 'UTC', false),
-       pg_catalog.set_config('tcp_keepalives_idle', '30', false),
-       pg_catalog.set_config('tcp_keepalives_interval', '10', false),
-       pg_catalog.set_config('tcp_keepalives_count', '3', false),
-       pg_catalog.set_config('tcp_user_timeout', %s, false)
+SELECT pg_catalog.set_config('search_path', 'pg_catalog', false) AS search_path,
+       pg_catalog.set_config('lock_timeout', '200', false) AS lock_timeout,
+       pg_catalog.set_config('idle_session_timeout', %s, false) AS idle_session_timeout,
+       pg_catalog.set_config('jit', 'off', false) AS jit,
+       pg_catalog.set_config('plan_cache_mode', 'force_generic_plan', false) AS plan_cache_mode,
+       pg_catalog.set_config('TimeZone', 'UTC', false) AS timezone,
+       pg_catalog.set_config('tcp_keepalives_idle', '30', false) AS tcp_keepalives_idle,
+       pg_catalog.set_config('tcp_keepalives_interval', '10', false) AS tcp_keepalives_interval,
+       pg_catalog.set_config('tcp_keepalives_count', '3', false) AS tcp_keepalives_count,
+       pg_catalog.set_config('tcp_user_timeout', %s, false) AS tcp_user_timeout

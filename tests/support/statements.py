@@ -1,0 +1,74 @@
+"""Every statement of the daemon, and what the server has to say about its rows."""
+
+import pkgutil
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from importlib import import_module
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from watchdog import postgres
+from watchdog.core.acting.acts import CancelTarget
+from watchdog.core.observed.activity import Clock
+from watchdog.core.observed.stored_settings import OTHERS, UNITS
+from watchdog.postgres import sql
+from watchdog.postgres.backends import WHOLE_WORD, WORD
+from watchdog.postgres.cancel import guard_parameters
+from watchdog.postgres.lease import LOCK
+from watchdog.postgres.session import Parameters, Session
+from watchdog.postgres.statements import Statement
+
+AnyStatement = Statement[Any]  # each has a type of its own
+
+
+def declared() -> list[AnyStatement]:
+    """Every statement that a module of `watchdog.postgres` declares, by name."""
+    names = [each.name for each in pkgutil.iter_modules(postgres.__path__, "watchdog.postgres.")]
+    values = [value for name in names for value in vars(import_module(name)).values()]
+    found = {id(value): value for value in values if isinstance(value, Statement)}  # once, wherever it is imported
+    return sorted(found.values(), key=lambda each: each.name)
+
+
+async def received(session: Session, statement: AnyStatement, *, pids: Sequence[int]) -> tuple[str, ...]:
+    """The names of the columns that the server sends."""
+    text = sql.statement(statement.name, version=session.server_version)
+    cursor = await session.connection.execute(text, _parameters(statement, pids=pids))
+    return tuple(column.name for column in cursor.description or ())
+
+
+async def checked_rows(session: Session, statement: AnyStatement, *, pids: Sequence[int]) -> int:
+    """Read the rows as the daemon does, fail where a value is not of the declared type; how many there are."""
+    rows = await session.rows(statement, _parameters(statement, pids=pids))
+    TypeAdapter(list[statement.row]).validate_python(rows, strict=True)  # type: ignore[name-defined]  # known at run time
+    return len(rows)
+
+
+def _parameters(statement: AnyStatement, *, pids: Sequence[int]) -> Parameters:
+    parameters: dict[str, Parameters] = {
+        "activity": {"sparse": False, "own_role": 0},
+        "backends": {"word": WORD, "whole_word": WHOLE_WORD, "pids": list(pids), "read": [True] * len(pids)},
+        "blocking": (list(pids),),
+        "cancel": guard_parameters(_NOBODY, manual=True),
+        "census_settings": ([*UNITS, *OTHERS],),
+        "lease": LOCK,
+        "lease_holder": LOCK,
+        "lease_release": LOCK,
+        "own_timeout": ("2700",),
+        "session_settings": ("60000", "60000"),
+    }
+    return parameters.get(statement.name, ())
+
+
+_NOBODY = CancelTarget(
+    pid=0,
+    backend_start=datetime(2000, 1, 1, tzinfo=UTC),
+    statement=None,
+    transaction=datetime(2000, 1, 1, tzinfo=UTC),
+    state="active",
+    role_oid=0,
+    application_name="",
+    clock=Clock.STATEMENT,
+    least_age=timedelta(0),
+    writers=False,
+)
