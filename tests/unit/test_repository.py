@@ -1,8 +1,11 @@
 """The house itself: contracts, environment, documentation."""
 
+import ast
 import importlib.metadata
 import importlib.util
+import os
 import re
+import shutil
 import subprocess
 import sys
 from collections import defaultdict
@@ -134,6 +137,61 @@ def test_every_relative_link_in_the_documentation_leads_somewhere() -> None:
         for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
             if "://" not in target:
                 assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_raising_that_a_cluster_cannot_be_read_needs_no_judge() -> None:
+    script = (
+        "import sys, watchdog.errors;"
+        "found = [name for name in sys.modules if name.startswith('watchdog.core.')];"
+        "assert found == ['watchdog.core.observed', 'watchdog.core.observed.reasons'], found"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
+@pytest.mark.parametrize("package", ["watchdog/attic", "watchdog/core/attic"])
+def test_a_new_package_without_a_place_breaks_the_import_contracts(package: str, tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "watchdog", tmp_path / "watchdog", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    (tmp_path / package).mkdir()
+    (tmp_path / package / "__init__.py").write_text('"""A room that nobody has decided on."""\n')
+    command = [sys.executable, "-c", "from importlinter.cli import lint_imports; raise SystemExit(lint_imports())"]
+    env = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    found = subprocess.run([*command], cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+    assert found.returncode != 0
+    assert "attic" in found.stdout
+
+
+def test_values_with_more_than_four_fields_are_built_by_name() -> None:
+    """Two neighbours of one type would swap without a sound."""
+    positional = []
+    for file in (ROOT / "watchdog").rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.ClassDef) and (decorator := _dataclass_of(node)) is not None:
+                fields = [each for each in node.body if isinstance(each, ast.AnnAssign) and not _is_made(each)]
+                named = isinstance(decorator, ast.Call) and any(each.arg == "kw_only" for each in decorator.keywords)
+                if len(fields) > 4 and not named:
+                    positional.append(f"{file.name}: {node.name}")
+    assert positional == []
+
+
+def _is_made(field: ast.AnnAssign) -> bool:
+    """True for a field that the class makes itself: nobody passes it."""
+    return field.value is not None and "init=False" in ast.unparse(field.value)
+
+
+def _dataclass_of(node: ast.ClassDef) -> ast.expr | None:
+    for decorator in node.decorator_list:
+        name = decorator.func if isinstance(decorator, ast.Call) else decorator
+        if isinstance(name, ast.Name) and name.id == "dataclass":
+            return decorator
+    return None
+
+
+def test_every_task_of_the_daemon_belongs_to_a_group() -> None:
+    """Outside of one its exception is lost. The task of one statement is waited for where it is made."""
+    calls = re.compile(r"asyncio\.(?:create_task|ensure_future)\(")
+    files = (file for file in (ROOT / "watchdog").rglob("*.py") if "demo" not in str(file.relative_to(ROOT)))
+    assert [file.name for file in files if calls.search(file.read_text())] == ["session.py"]
 
 
 def test_no_module_is_longer_than_a_stranger_takes_in() -> None:

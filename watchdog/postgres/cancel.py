@@ -4,6 +4,7 @@ from datetime import timedelta
 from typing import NamedTuple
 
 from watchdog.core.acting.acts import CancelTarget, Result
+from watchdog.core.acting.protections import PROTECTIONS
 from watchdog.core.acting.verdicts import Withheld
 from watchdog.core.observed.activity import Clock
 from watchdog.core.observed.reasons import Reason
@@ -21,7 +22,7 @@ class CancelRow(NamedTuple):
 
 CANCEL = Statement("cancel", CancelRow)
 
-_PROTECTED = {each.value: each for each in (Withheld.WRITER, Withheld.SYNC_REP, Withheld.WAITS_FOR_CLIENT)}
+_PROTECTED = {each.reason.value: each.reason for each in PROTECTIONS if each.guarded}
 _UNANSWERED = frozenset({Reason.TIMEOUT, Reason.CONNECTION_LOST, Reason.INTERNAL})
 """Internal: there is an answer, but its column is not the expected one."""
 
