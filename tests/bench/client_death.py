@@ -57,7 +57,7 @@ class Witness:
 
 
 @dataclass(frozen=True, slots=True)
-class Deaths:
+class ClientDeaths:
     """Seconds from each kill to the finding, and from each kill to the end by the server's own check."""
 
     size: Size
@@ -86,7 +86,7 @@ class Deaths:
         return (section,)
 
 
-async def measure(size: Size, *, guardian: Guardian) -> Deaths:
+async def measure(size: Size, *, guardian: Guardian) -> ClientDeaths:
     """Kill them all, on a server of their own."""
     settings = {"max_connections": str(2 * size.kills + 20), "log_timezone": "UTC"}
     server = make_server(guardian=guardian, settings=settings)
@@ -107,7 +107,7 @@ async def measure(size: Size, *, guardian: Guardian) -> Deaths:
                 await _until(lambda: _of(WATCHED, killed) <= witness.found_at.keys())
                 await _until(lambda: {pids[each] for each in _of(CHECKED, killed)} <= _ends(server.embedded.log).keys())
             ends = _ends(server.embedded.log)
-            return Deaths(
+            return ClientDeaths(
                 size,
                 Spread.of(witness.found_at[each] - killed[each] for each in _of(WATCHED, killed)),
                 Spread.of(ends[pids[each]] - killed[each] for each in _of(CHECKED, killed)),

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from support.servers import TestServer, make_server
 
-from bench.backends import crowd_on
+from bench.backends import backends_on
 from bench.fleet_daemon import Reading
 from bench.machine import allow_many_files
 from bench.report import Goal, Section, Spread, table
@@ -140,7 +140,7 @@ async def measure(size: Size, *, guardian: Guardian) -> Fleet:
         for _ in range(size.servers):
             server = make_server(guardian=guardian, settings={"max_connections": str(each + size.running + 20)})
             stack.callback(server.embedded.stop)
-            stack.enter_context(crowd_on(server)).grow(connections=size.running, running=size.running)
+            stack.enter_context(backends_on(server)).grow(connections=size.running, running=size.running)
             servers.append(server)
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         file = folder / "pgwatchdog.yaml"

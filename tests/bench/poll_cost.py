@@ -13,7 +13,7 @@ from support.processes import get
 from support.servers import PATIENCE, TestServer, make_server, until
 from support.watching import source_on
 
-from bench.backends import crowd_on
+from bench.backends import backends_on
 from bench.machine import cpu_of, cpu_of_server
 from bench.report import Goal, Section, table
 from watchdog.demo.guardian import Guardian
@@ -108,15 +108,15 @@ async def measure(size: Size, *, guardian: Guardian) -> PollCost:
     server = make_server(guardian=guardian, settings={"max_connections": str(max(size.connections) + 30)})
     costs = []
     try:
-        with crowd_on(server) as crowd, _exporter(server, guardian) as scrape, source_on(server) as source:
+        with backends_on(server) as backends, _exporter(server, guardian) as scrape, source_on(server) as source:
             async with await Connection.connect(server.dsn(), autocommit=True, prepare_threshold=0) as view:
                 contest = Contest(size, server, source, view, scrape)
                 for connections in size.connections:
                     for count in (each for each in size.running if each <= connections):
-                        crowd.grow(connections=connections, running=count)
+                        backends.grow(connections=connections, running=count)
                         await contest.settle(running=count)
                         costs.append(await contest.cost(connections, count))
-                    crowd.rest()
+                    backends.rest()
         return PollCost(tuple(costs))
     finally:
         server.embedded.stop()
