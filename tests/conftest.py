@@ -9,6 +9,7 @@ from typing import NoReturn
 
 import psycopg
 import pytest
+from support.imitation import IMITATED
 from support.matrix import VERSIONS, binaries_of
 from support.servers import Client, Connect, MakeRole, TestServer, make_server
 
@@ -86,7 +87,7 @@ def own_server(guardian: Guardian) -> Iterator[TestServer]:
     server.embedded.stop()
 
 
-@pytest.fixture(params=sorted(VERSIONS))
+@pytest.fixture(params=[*sorted(VERSIONS), IMITATED])
 def versioned(
     request: pytest.FixtureRequest, guardian: Guardian, missing: Callable[[str], NoReturn]
 ) -> Iterator[TestServer]:

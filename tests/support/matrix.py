@@ -16,8 +16,8 @@ VERSIONS = {14: "14.23.0", 15: "15.19.0", 16: "16.15.0", 17: "17.11.0", 18: "18.
 
 
 def binaries_of(major: int) -> Path:
-    """The folder with `postgres` of a version; it need not be there."""
-    return CACHE / f"postgres-{VERSIONS[major]}" / "postgres" / "bin"
+    """The folder with `postgres` of a version; it need not be there. Of 19 that of the 18 that imitates it."""
+    return CACHE / f"postgres-{VERSIONS[min(major, max(VERSIONS))]}" / "postgres" / "bin"
 
 
 def fetch(major: int) -> None:

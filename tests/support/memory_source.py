@@ -14,6 +14,7 @@ from watchdog.core.observed.blocking import Blocking
 from watchdog.core.observed.census import Census
 from watchdog.core.observed.commands import BackendLookup, Command, statement_key
 from watchdog.core.observed.reasons import Reason
+from watchdog.core.observed.statement_failures import StatementFailures
 from watchdog.core.present.look import Look
 from watchdog.errors import ReadError
 
@@ -73,6 +74,7 @@ class MemorySource:
     pid: int = 1
     is_open: bool = False
     census_is_stale: bool = False
+    statement_failures: StatementFailures = field(default_factory=dict)
 
     @property
     def identity(self) -> Hashable:

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import psycopg
 
+from support.imitation import IMITATED, REAL, disguise, teach
+from support.imitation import SETTINGS as IMITATION_SETTINGS
 from support.matrix import binaries_of
 from watchdog.demo.guardian import Guardian
 from watchdog.demo.server import EmbeddedServer, create_server, server_identity
@@ -56,7 +58,7 @@ class TestServer:
     @property
     def major(self) -> int:
         """The server's major version."""
-        return int(str(self.value("SELECT current_setting('server_version_num')::int / 10000")))
+        return int(str(self.value("SELECT current_setting('server_version')")).partition(".")[0])
 
     def admin(self) -> Client:
         """A superuser's connection."""
@@ -154,7 +156,8 @@ def make_server(
     `major` is a version of the matrix; without it the one that PGWATCHDOG_TEST_POSTGRES says, or the embedded one.
     """
     chosen = major or int(os.environ.get("PGWATCHDOG_TEST_POSTGRES", "0"))
-    binaries = binaries_of(chosen) if chosen else None
+    imitates = chosen == IMITATED
+    binaries = None if not chosen or (imitates and not binaries_of(REAL).exists()) else binaries_of(chosen)
     folder = Path(tempfile.mkdtemp(prefix="pgwatchdog-test-"))
     guardian.mind_directory(folder)
     folder.chmod(0o755)
@@ -165,10 +168,16 @@ def make_server(
         "max_prepared_transactions": "5",
     }
     folder.chmod(0o1777)  # for the socket of a server that runs as another user
+    own |= IMITATION_SETTINGS if imitates else {}
     embedded = create_server(directory, guardian=guardian, settings={**own, **(settings or {})}, binaries=binaries)
     embedded.start()
     server = TestServer(embedded)
     server.run(ROLES.format(password=embedded.password))
+    if imitates:
+        teach(embedded, databases=("template1", "postgres", "other"))
+        embedded.stop()
+        disguise(embedded)
+        embedded.start()
     return server
 
 

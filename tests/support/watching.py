@@ -155,6 +155,7 @@ def actor_on(  # noqa: PLR0913  # what a test changes, and no more
     warm: bool = True,
     enforces: bool = True,
     pooled: frozenset[str] = frozenset(),
+    allow_untested: bool = True,
 ) -> Iterator[Cycle]:
     """The ordinary cycle with an armed actor and a ledger in `folder`, one look at a time; budgets in seconds.
 
@@ -170,6 +171,7 @@ def actor_on(  # noqa: PLR0913  # what a test changes, and no more
             arming=arming or Arming(policy_enforces=True),
             outbox=Outbox(server="main", ledger=ledger),
             enforces=enforces,
+            allow_untested=allow_untested,
         )
         cycle = Cycle(
             server="main",

@@ -112,7 +112,13 @@ def _acting(
         server=cluster.name,
         source=source,
         judge_settings=judge_settings,
-        actor=Actor(source=source, arming=arming, outbox=outbox, enforces=cluster.enforces),
+        actor=Actor(
+            source=source,
+            arming=arming,
+            outbox=outbox,
+            enforces=cluster.enforces,
+            allow_untested=cluster.allow_untested,
+        ),
         policy=settings.policy,
         sockets=sockets,
     )

@@ -40,7 +40,7 @@ async def _explain(settings: Settings, server: str, pid: int) -> str:
         lines = explained(look, pid=pid, book=settings.book, policy=settings.policy, context=context)
         if lines is not None:
             return "".join(map(_written, lines))
-        there = any(found == pid for found, _ in asked.alive)
+        there = any(found == pid for found, _ in asked.alive or ())
     finally:
         cycle.close()
     what = "is idle, or no client: there is nothing to judge" if there else "is not there"

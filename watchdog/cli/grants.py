@@ -5,10 +5,10 @@ from typing import Annotated
 import typer
 
 from watchdog.core.doctor.grants import grants as sql_of
-from watchdog.core.observed.versions import MAX_TESTED, MIN_SUPPORTED, version_num
+from watchdog.core.observed.versions import MAX_SUPPORTED, MAX_TESTED, MIN_SUPPORTED, version_num
 from watchdog.errors import UsageError
 
-RANGE = f"{MIN_SUPPORTED} to {MAX_TESTED}"
+RANGE = f"{MIN_SUPPORTED} to {MAX_SUPPORTED}"
 
 
 def grants(
@@ -22,7 +22,7 @@ def grants(
     ] = None,
 ) -> None:
     """Print the SQL of the least-privilege role, each grant with its reason. Runs nothing."""
-    if not MIN_SUPPORTED <= server_version <= MAX_TESTED:
+    if not MIN_SUPPORTED <= server_version <= MAX_SUPPORTED:
         raise UsageError(f"--server-version: {server_version} is not supported; write {RANGE}")
     if only and not enforce:
         raise UsageError("--only goes with --enforce: to watch, no membership is needed")

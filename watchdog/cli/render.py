@@ -16,7 +16,15 @@ from watchdog.core.judging.cases import Case
 from watchdog.core.judging.evidence import Kind
 from watchdog.core.observed.activity import ActivityKind
 from watchdog.core.present.look import Look, Unread
-from watchdog.core.present.phrases import arming_words, gravest_first, nothing_found, span, verdict_words
+from watchdog.core.present.phrases import (
+    arming_words,
+    failure_words,
+    gravest_first,
+    nothing_found,
+    span,
+    untested_words,
+    verdict_words,
+)
 from watchdog.core.present.records import cluster_record
 
 State = Look | Unread
@@ -106,6 +114,10 @@ def _notes(state: State, *, book: BudgetBook, arming: bool) -> list[str]:
         notes.append(f"{counts['no_budget']} running without a budget: not judged.")
     if counts["no_start"]:
         notes.append(f"{counts['no_start']} running without a visible start: not judged.")
+    notes += failure_words(state)
+    untested = untested_words(state)
+    if untested is not None:
+        notes.append(untested)
     silence = nothing_found(state, judges=not book.empty)
     return notes if silence is None else [*notes, silence]
 

@@ -158,7 +158,11 @@ def arming_of(settings: Settings, *, dry_run: bool) -> Arming:
 def _looking(cluster: ClusterSettings, *, settings: Settings, arming: Arming, pause: timedelta) -> Cycle:
     source, judge_settings = source_of(cluster, settings=settings, pause=pause)
     actor = ReadOnlyActor(
-        source=source, arming=arming, enforces=cluster.enforces, has_ledger=settings.ledger_url is not None
+        source=source,
+        arming=arming,
+        enforces=cluster.enforces,
+        has_ledger=settings.ledger_url is not None,
+        allow_untested=cluster.allow_untested,
     )
     return Cycle(
         server=cluster.name,

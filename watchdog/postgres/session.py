@@ -21,6 +21,7 @@ from watchdog.core.observed.sockets import endpoint_of
 from watchdog.errors import ReadError
 from watchdog.postgres import sql
 from watchdog.postgres.connection import Connection
+from watchdog.postgres.failure_log import FailureLog
 from watchdog.postgres.failures import statement_failure
 from watchdog.postgres.statements import Row, Statement
 
@@ -93,6 +94,7 @@ class Session:
     own_role: int
     own_pid: int
     behind_pooler: bool
+    failures: FailureLog
     own_endpoint: ClientEndpoint | None = None
     holds_lease: bool = False
 
@@ -109,16 +111,21 @@ class Session:
                 were expected.
 
         """
-        return await _bounded(
-            self.connection, _execute(self.connection, statement, parameters, comment=comment), timeout=self.timeout
-        )
+        work = _execute(self.connection, statement, parameters, comment=comment)
+        try:
+            rows = await _bounded(self.connection, work, timeout=self.timeout)
+        except ReadError as error:
+            self.failures.failed(statement.name, detail=str(error))
+            raise
+        self.failures.succeeded(statement.name)
+        return rows
 
     def drop(self) -> None:
         """Close without waiting for the server: with a farewell where no statement is under way, else cut."""
         _drop(self.connection)
 
 
-async def open_session(connect: Connect, *, timeout: float, idle_limit: float) -> Session:
+async def open_session(connect: Connect, *, timeout: float, idle_limit: float, failures: FailureLog) -> Session:
     """Open a session and settle it; `idle_limit` (seconds) is when the server ends it if we fall silent.
 
     Raises:
@@ -140,6 +147,7 @@ async def open_session(connect: Connect, *, timeout: float, idle_limit: float) -
         _drop(connection)
         raise
     return Session(
+        failures=failures,
         connection=connection,
         timeout=timeout,
         own_role=own.usesysid or 0,

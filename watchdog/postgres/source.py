@@ -14,6 +14,7 @@ from watchdog.core.observed.activity import ClientEndpoint, Snapshot
 from watchdog.core.observed.blocking import Blocking
 from watchdog.core.observed.census import Census
 from watchdog.core.observed.commands import BackendLookup
+from watchdog.core.observed.statement_failures import StatementFailures
 from watchdog.core.present.look import Look
 from watchdog.postgres.activity import ACTIVITY, snapshot_of, strangers
 from watchdog.postgres.backends import read_backends
@@ -23,9 +24,11 @@ from watchdog.postgres.connection import Connection
 from watchdog.postgres.dial import Dialer
 from watchdog.postgres.dsn import parameters_of, variables_of
 from watchdog.postgres.facts import read_facts
+from watchdog.postgres.failure_log import FailureLog
 from watchdog.postgres.lease import read_lease, release_lease, take_lease
 from watchdog.postgres.password import Password
 from watchdog.postgres.session import Session, open_session
+from watchdog.postgres.sql import own_texts
 from watchdog.postgres.statements import Statement
 
 ROW_IN_CONNECTIONS = 6
@@ -63,6 +66,7 @@ class PostgresSource:
     env: Mapping[str, str]
     lease_database: str = LEASE_DATABASE
     _dialer: Dialer = field(init=False)
+    _failures: FailureLog = field(init=False)
     _session: Session | None = None
     _census: Census | None = None
     _rows: int = 0
@@ -73,11 +77,17 @@ class PostgresSource:
     def __post_init__(self) -> None:
         """Make the dialer, which remembers refusals from one connect to the next."""
         self._dialer = Dialer(self.env)
+        self._failures = FailureLog(name for name in sorted(own_texts().by_name) if name != ACTIVITY.name)
 
     @property
     def census_is_stale(self) -> bool:
         """True where the last snapshot showed what the census does not know: a stranger, or a changed right."""
         return self._outdated
+
+    @property
+    def statement_failures(self) -> StatementFailures:
+        """The failures of the statements beside the poll, by name; those of the poll make a cluster unread."""
+        return self._failures.read()
 
     @property
     def is_open(self) -> bool:
@@ -222,7 +232,9 @@ class PostgresSource:
     async def _open(self) -> Session:
         if not self.is_open or self._session is None:
             self.close()
-            self._session = await open_session(self._connect, timeout=self.timeout, idle_limit=self.idle_limit)
+            self._session = await open_session(
+                self._connect, timeout=self.timeout, idle_limit=self.idle_limit, failures=self._failures
+            )
         return self._session
 
     async def _connect(self, *, timeout: float) -> Connection:

@@ -5,7 +5,7 @@ The ledger comes first: without a durable intent nothing is signalled. What disa
 
 import secrets
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Never, assert_never
@@ -14,13 +14,22 @@ from watchdog.core.acting.acts import Act, ActResult, ObservedEffect, Result, ca
 from watchdog.core.acting.effects import Retry
 from watchdog.core.acting.limits import Limits
 from watchdog.core.acting.memory import PolicyMemory
+from watchdog.core.acting.policy import Policy
 from watchdog.core.acting.status import DRY, ActingStatus, DisarmReason, Lease
 from watchdog.core.acting.verdicts import Due, Hand, Withheld
 from watchdog.core.observed.census import Census
+from watchdog.core.observed.statement_failures import failing
+from watchdog.core.observed.versions import is_untested
 from watchdog.runtime.arming import Arming, DisarmFile
 from watchdog.runtime.leadership import Leadership
 from watchdog.runtime.outbox import Outbox
 from watchdog.runtime.ports import Acting, Source
+
+NAMES_AND_RIGHTS = ("census_databases", "census_roles", "census_sessions", "census_settings", "census_stored")
+FIRST_WORDS = "backends"
+"""Names of the statements that acts depend on, besides those of the lease, which have reasons of their own."""
+
+_NOT_US = frozenset({DisarmReason.NOT_LEADER, DisarmReason.LEASE_UNREAD})
 
 
 @dataclass(slots=True, kw_only=True)
@@ -31,6 +40,7 @@ class Actor:
     arming: Arming
     outbox: Outbox
     enforces: bool = False
+    allow_untested: bool = False
     new_id: Callable[[], str] = lambda: secrets.token_hex(8)
     leadership: Leadership = field(init=False)
     _disarm_file: DisarmFile = field(default_factory=DisarmFile)
@@ -52,9 +62,10 @@ class Actor:
         if not isinstance(other, Actor):
             return
         other_ledger = self.outbox.use(other.outbox.ledger)
-        if rules_changed or other_ledger or self.enforces != other.enforces:
+        keys_changed = (self.enforces, self.allow_untested) != (other.enforces, other.allow_untested)
+        if rules_changed or other_ledger or keys_changed:
             self.leadership.generation += 1
-        self.enforces = other.enforces
+        self.enforces, self.allow_untested = other.enforces, other.allow_untested
 
     def inherit_state(self, before: Acting) -> None:
         """Follow another actor of the same cluster: whatever it did, we begin anew."""
@@ -63,7 +74,7 @@ class Actor:
             self.outbox.unwritten = before.outbox.unwritten
 
     async def status(  # what a look knows by now
-        self, memory: PolicyMemory, *, census: Census, complete: bool, tick: bool, limits: Limits, at: datetime
+        self, memory: PolicyMemory, *, census: Census, complete: bool, tick: bool, policy: Policy, at: datetime
     ) -> tuple[ActingStatus, PolicyMemory]:
         """Where we stand now, and the memory with what the ledger knows where an actor has begun anew."""
         came = await self._renew_lease(tick=tick)
@@ -74,8 +85,17 @@ class Actor:
         if came or (self._epoch, self._keys) != (self.arming.epoch, keys):
             self._epoch, self._keys = self.arming.epoch, keys
             self.leadership.generation += 1
-        memory = await self._recall(memory, limits=limits, at=at)
-        found = (*own, *self._reasons_of_ledger_and_lease(), *reasons_by_rights(census, complete=complete))
+        memory = await self._recall(memory, limits=policy.limits, at=at)
+        found = (
+            *own,
+            *self._reasons_of_ledger_and_lease(),
+            *reasons_of_server(
+                census,
+                complete=complete,
+                allow_untested=self.allow_untested,
+                failing=failing_for_acts(self.source, policy=policy),
+            ),
+        )
         return ActingStatus(self.leadership.generation, found), memory
 
     async def carry_out(
@@ -129,7 +149,7 @@ class Actor:
     async def _recall(self, memory: PolicyMemory, *, limits: Limits, at: datetime) -> PolicyMemory:
         """Read the ledger once for each new actor; whoever does not lead has nothing to remember."""
         generation = self.leadership.generation
-        waits = self.outbox.failed or self.lease.disarm_reason is DisarmReason.NOT_LEADER
+        waits = self.outbox.failed or self.lease.disarm_reason in _NOT_US
         if self.outbox.ledger is None or self._recalled == generation or waits:
             return memory
         recalled = await self.outbox.recall(memory, limits=limits, at=at)
@@ -175,10 +195,26 @@ class Actor:
         return ActResult(act=act, result=result, took=_since(read_at), withheld=withheld, detail=detail)
 
 
-def reasons_by_rights(census: Census, *, complete: bool) -> list[DisarmReason]:
-    """What our rights on the server leave to be wished for acting."""
-    found = [] if census.may_cancel_any else [DisarmReason.NOT_PERMITTED]
-    return found if complete else [*found, DisarmReason.INCOMPLETE]
+def reasons_of_server(
+    census: Census, *, complete: bool, allow_untested: bool, failing: Collection[str]
+) -> list[DisarmReason]:
+    """What speaks against acting on this server: our rights, its version, statements that fail."""
+    conditions = (
+        (DisarmReason.NOT_PERMITTED, not census.may_cancel_any),
+        (DisarmReason.INCOMPLETE, not complete),
+        (DisarmReason.UNTESTED_VERSION, is_untested(census.server_version) and not allow_untested),
+        (DisarmReason.STATEMENT_FAILED, bool(failing)),
+    )
+    return [reason for reason, holds in conditions if holds]
+
+
+def failing_for_acts(source: Source, *, policy: Policy) -> set[str]:
+    """The statements that acts depend on and whose last attempt failed.
+
+    The census gives names and rights. First words are needed as long as maintenance commands are protected.
+    """
+    needed = {*NAMES_AND_RIGHTS, *([FIRST_WORDS] if policy.protect.maintenance else [])}
+    return needed & failing(source.statement_failures).keys()
 
 
 def _stopped(act: Act, withheld: Withheld, read_at: float) -> ActResult:

@@ -4,7 +4,7 @@ What is decided is decided in the core; what stands here is when the server is a
 """
 
 import time
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
 from typing import Never
 
@@ -20,7 +20,7 @@ from watchdog.core.judging.neighbours import wants_blocking
 from watchdog.core.observed.activity import Snapshot
 from watchdog.core.observed.blocking import waiters
 from watchdog.core.observed.census import Census
-from watchdog.core.observed.commands import UNREAD, BackendLookup, Commands, statement_key
+from watchdog.core.observed.commands import UNREAD, BackendLookup, Commands, StatementKey, statement_key
 from watchdog.core.observed.sockets import StatementRun
 from watchdog.core.present.look import Look, LookTiming
 from watchdog.errors import ReadError
@@ -42,6 +42,7 @@ class Cycle:
     sockets: InitVar[Sockets | None] = None
     census: Census | None = None
     census_failures: int = 0
+    _census_failed: bool = False
     readings: Readings = field(default_factory=Readings)
     memory: Memory = field(default_factory=Memory)
     policy_memory: PolicyMemory = field(default_factory=PolicyMemory)
@@ -58,8 +59,8 @@ class Cycle:
 
     @property
     def census_is_stale(self) -> bool:
-        """True where the last snapshot named somebody whom the census does not know."""
-        return self.source.census_is_stale
+        """True where the last snapshot named somebody whom the census does not know, or the last census failed."""
+        return self.source.census_is_stale or self._census_failed
 
     @property
     def sweep_pause(self) -> float | None:
@@ -107,12 +108,15 @@ class Cycle:
 
         """
         try:
-            return await self.take_census()
+            census = await self.take_census()
         except ReadError:
+            self._census_failed = True
             if self.census is None or not self.source.is_open:
                 raise
             self.census_failures += 1
             return self.census
+        self._census_failed = False
+        return census
 
     async def look(self, *, tick: bool) -> Look:
         """Look once.
@@ -136,7 +140,7 @@ class Cycle:
             census=census,
             complete=snapshot.sees_all,
             tick=tick,
-            limits=self.policy.limits,
+            policy=self.policy,
             at=snapshot.at,
         )
         asked = await self._asked(snapshot, judgement, census=census, memory=policy_memory)
@@ -174,6 +178,7 @@ class Cycle:
             stuck=sum(act.state is ActState.INEFFECTIVE for act in self.policy_memory.acts.values()),
             socket_visibility=self.sweeper.socket_visibility,
             timing=timing,
+            statement_failures=self.source.statement_failures,
         )
 
     async def _asked(
@@ -189,21 +194,26 @@ class Cycle:
             for finding in wanted_commands(judgement, policy=self.policy, context=context)
             if (key := statement_key(finding.backend)) is not None
         }
-        self.commands = {key: command for key, command in self.commands.items() if key in wanted}
+        known = {key: command for key, command in self.commands.items() if key in wanted and not command.unread}
+        self.commands = known
         return await self._backends(
-            commands=[pid for key, pid in wanted.items() if key not in self.commands],
+            commands={key: pid for key, pid in wanted.items() if key not in known},
             alive=vanished(memory.acts, snapshot=snapshot) if snapshot.sees_all else (),
         )
 
-    async def _backends(self, *, commands: Sequence[int], alive: Sequence[int] = ()) -> BackendLookup:
-        """Ask, and remember the words."""
+    async def _backends(self, *, commands: Mapping[StatementKey, int], alive: Sequence[int] = ()) -> BackendLookup:
+        """Ask for the first words of `commands` and for the sessions `alive`, and remember the words.
+
+        A failure is known as such: the words are unread, and of the sessions nothing is known. If our own session is
+        lost, the next poll says so.
+        """
         try:
-            asked = await self.source.backends(commands=commands, alive=alive)
+            asked = await self.source.backends(commands=list(commands.values()), alive=alive)
         except ReadError:
-            # Words stay unknown, and that protects; whether a session is idle or gone makes no difference to its run.
-            # If our own session is lost, the next poll says so.
-            return BackendLookup()
-        self.commands = {**self.commands, **asked.commands}
+            self.commands = {**self.commands, **dict.fromkeys(commands, UNREAD)}
+            return BackendLookup(alive=None)
+        others = {key: command for key, command in self.commands.items() if key not in commands}
+        self.commands = {**others, **asked.commands}  # a session that has gone has told no word
         return asked
 
     async def _decided(self, followed: FollowedLook, *, status: ActingStatus, asked: BackendLookup) -> DecidedLook:
@@ -219,8 +229,7 @@ class Cycle:
             if not stale:
                 break
             # Each is asked for once. Where one is no longer to be done, another may be due in its place.
-            self.commands = {**self.commands, **dict.fromkeys(stale, UNREAD)}
-            await self._backends(commands=list(stale.values()))
+            await self._backends(commands=stale)
             read |= stale.keys()
             decided = decide_on(followed, status=status, commands=self.commands)
         return decided

@@ -10,7 +10,7 @@ from watchdog.core.acting.status import DisarmReason, Lease
 from watchdog.errors import ReadError
 from watchdog.runtime.ports import Source
 
-UNKNOWN_HOLDER = Lease(leads=False, disarm_reason=DisarmReason.NOT_LEADER)
+UNKNOWN_HOLDER = Lease(leads=False, disarm_reason=DisarmReason.LEASE_UNREAD)
 """Where nobody knows who leads, only that it is not us."""
 
 

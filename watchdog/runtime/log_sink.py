@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 
 from watchdog.core.acting.status import DisarmReason
 from watchdog.core.acting.verdicts import Verdict
+from watchdog.core.observed.statement_failures import failing
 from watchdog.core.present.look import Look, Unread
-from watchdog.core.present.phrases import lease_holder, socket_words
+from watchdog.core.present.phrases import lease_holder, socket_words, untested_words
 from watchdog.core.present.records import act_record, finding_record, verdict_record
 from watchdog.logs import Event, get_logger
 
@@ -22,6 +23,8 @@ class LogSink:
     say: Callable[[str], None] = lambda _: None
     said: dict[tuple[Event, str], object] = field(default_factory=dict)
     """What was last told of each cluster, by what it is about."""
+    failing: dict[str, frozenset[str]] = field(default_factory=dict)
+    """The statements of each cluster whose failure was told."""
 
     def publish(self, state: Look | Unread) -> None:
         """Log what is new about one cluster."""
@@ -35,6 +38,7 @@ class LogSink:
                 self._read(state)
                 self._arming(state)
                 self._sockets(state)
+                self._statements(state)
                 self._acts(state)
                 for verdict in state.decisions.news:
                     _say(verdict, server=state.server)
@@ -56,6 +60,8 @@ class LogSink:
                 server=look.server,
                 hint="connect to the server itself: through a pooler none of our safety settings can be set",
             )
+        if (untested := untested_words(look)) is not None:
+            get_logger().warning(Event.SERVER_UNTESTED, server=look.server, version=census.version, hint=untested)
         if not look.complete:
             get_logger().warning(
                 Event.CLUSTER_INCOMPLETE,
@@ -83,6 +89,17 @@ class LogSink:
                 socket_visibility=str(look.socket_visibility),
                 hint=socket_words(look),
             )
+
+    def _statements(self, look: Look) -> None:
+        """Say it when a statement beside the poll begins to fail, and when it no longer does."""
+        now = failing(look.statement_failures)
+        before = self.failing.get(look.server, frozenset())
+        self.failing[look.server] = frozenset(now)
+        for name, detail in now.items():
+            if name not in before:
+                get_logger().warning(Event.STATEMENT_FAILED, server=look.server, statement=name, detail=detail)
+        for name in sorted(before - now.keys()):
+            get_logger().info(Event.STATEMENT_RECOVERED, server=look.server, statement=name)
 
     def _acts(self, look: Look) -> None:
         for done in look.results:

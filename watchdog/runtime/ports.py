@@ -6,8 +6,8 @@ from typing import Never, Protocol
 
 from watchdog.core.acting.acts import Act, ActResult, CancelTarget, ObservedEffect, Result
 from watchdog.core.acting.effects import Retry
-from watchdog.core.acting.limits import Limits
 from watchdog.core.acting.memory import PolicyMemory
+from watchdog.core.acting.policy import Policy
 from watchdog.core.acting.recall import Recorded
 from watchdog.core.acting.status import ActingStatus, Lease
 from watchdog.core.acting.verdicts import Due, Withheld
@@ -17,6 +17,7 @@ from watchdog.core.observed.blocking import Blocking
 from watchdog.core.observed.census import Census
 from watchdog.core.observed.commands import BackendLookup
 from watchdog.core.observed.sockets import SocketVisibility
+from watchdog.core.observed.statement_failures import StatementFailures
 from watchdog.core.present.look import Look, Unread
 
 
@@ -29,6 +30,10 @@ class Source(Protocol):
     @property
     def census_is_stale(self) -> bool:
         """True where the last snapshot named somebody whom the census does not know."""
+
+    @property
+    def statement_failures(self) -> StatementFailures:
+        """The failures of the statements beside the poll, by name."""
 
     @property
     def is_open(self) -> bool:
@@ -117,7 +122,7 @@ class Acting(Protocol):
         """Follow `before`, which acted on the same cluster by another session."""
 
     async def status(  # what a look knows by then
-        self, memory: PolicyMemory, *, census: Census, complete: bool, tick: bool, limits: Limits, at: datetime
+        self, memory: PolicyMemory, *, census: Census, complete: bool, tick: bool, policy: Policy, at: datetime
     ) -> tuple[ActingStatus, PolicyMemory]:
         """Whether it may act now, every reason why not, and the memory that the next steps go by."""
 

@@ -8,14 +8,15 @@ from typing import Never
 
 from watchdog.core.acting.acts import ActResult, ObservedEffect
 from watchdog.core.acting.effects import Retry
-from watchdog.core.acting.limits import Limits
 from watchdog.core.acting.memory import PolicyMemory
+from watchdog.core.acting.policy import Policy
 from watchdog.core.acting.status import ActingStatus, DisarmReason, Lease
 from watchdog.core.acting.verdicts import Due
 from watchdog.core.observed.census import Census
 from watchdog.errors import ReadError
-from watchdog.runtime.actor import reasons_by_rights
+from watchdog.runtime.actor import failing_for_acts, reasons_of_server
 from watchdog.runtime.arming import Arming, DisarmFile
+from watchdog.runtime.leadership import UNKNOWN_HOLDER
 from watchdog.runtime.ports import Acting, Source
 
 
@@ -27,6 +28,7 @@ class ReadOnlyActor:
     arming: Arming
     enforces: bool = False
     has_ledger: bool = False
+    allow_untested: bool = False
     lease: Lease = field(default_factory=lambda: Lease(leads=False))
     _disarm_file: DisarmFile = field(default_factory=DisarmFile)
 
@@ -37,21 +39,26 @@ class ReadOnlyActor:
         """There is no state."""
 
     async def status(  # the port's signature
-        self, memory: PolicyMemory, *, census: Census, complete: bool, tick: bool, limits: Limits, at: datetime
+        self, memory: PolicyMemory, *, census: Census, complete: bool, tick: bool, policy: Policy, at: datetime
     ) -> tuple[ActingStatus, PolicyMemory]:
         """Where the cluster stands."""
-        del tick, limits, at
+        del tick, at
         try:
             self.lease = await self.source.lease_holder()
         except ReadError:
-            self.lease = Lease(leads=False)
+            self.lease = UNKNOWN_HOLDER
         by_file = await self._disarm_file.exists(self.arming.disarm_file)
         found = list(self.arming.disarm_reasons(cluster_enforces=self.enforces, by_file=by_file))
         if not self.has_ledger:
             found.append(DisarmReason.NO_LEDGER)
         if self.lease.disarm_reason not in {None, DisarmReason.NOT_LEADER}:
             found.append(self.lease.disarm_reason)
-        found += reasons_by_rights(census, complete=complete)
+        found += reasons_of_server(
+            census,
+            complete=complete,
+            allow_untested=self.allow_untested,
+            failing=failing_for_acts(self.source, policy=policy),
+        )
         return ActingStatus(0, tuple(found), at_once=True), memory
 
     async def carry_out(

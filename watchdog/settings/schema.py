@@ -107,6 +107,9 @@ class Cluster(Model):
         default="dry-run",
         description="dry-run: everything is decided, nothing is signalled; enforce, here and in policy.mode, arms",
     )
+    allow_untested: bool = Field(
+        default=False, description="act also on a server newer than every version that pgwatchdog was tested with"
+    )
     pooled: Pooled = Field(default_factory=Pooled)
     lease_database: str = Field(
         default="postgres", min_length=1, description="where the lock of the one actor lives; connect to this database"

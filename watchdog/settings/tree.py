@@ -33,6 +33,7 @@ class ClusterSettings:
     pooled_roles: frozenset[str]
     pooled_networks: tuple[Network, ...] = ()
     enforces: bool = False
+    allow_untested: bool = False
     lease_database: str = "postgres"
 
 
@@ -118,6 +119,7 @@ def _cluster(cluster: schema.Cluster, *, base: Path) -> ClusterSettings:
         pooled_roles=frozenset(cluster.pooled.roles),
         pooled_networks=tuple(ip_network(each) for each in cluster.pooled.addresses),
         enforces=cluster.mode == "enforce",
+        allow_untested=cluster.allow_untested,
         lease_database=cluster.lease_database,
     )
 

@@ -15,6 +15,7 @@ from watchdog.core.observed.activity import ActivityKind
 from watchdog.core.observed.census import Census
 from watchdog.core.observed.reasons import Reason
 from watchdog.core.observed.sockets import SocketVisibility
+from watchdog.core.observed.versions import is_untested
 from watchdog.core.present.look import Look, Unread
 from watchdog.web.acting_metrics import ActingMetrics, lease_holder
 from watchdog.web.families import activity, reading
@@ -112,6 +113,9 @@ class ClusterMetrics:
         self.series.set(reading.SOCKETS_VISIBLE, (), look.socket_visibility is SocketVisibility.SEEN)
         self.series.set(reading.IN_RECOVERY, (), look.snapshot.in_recovery)
         self.series.set(reading.SERVER_INFO, (look.census.version,), 1)
+        self.series.set(reading.SERVER_UNTESTED, (), is_untested(look.census.server_version))
+        failures: dict[Labels, float] = {(name,): float(each.count) for name, each in look.statement_failures.items()}
+        self.series.copy(reading.STATEMENT_FAILURES, failures)
         self.series.set(reading.CONNECTIONS_USED, (), look.census.connections_used)
         self.series.set(reading.CONNECTIONS_MAX, (), look.census.connections_max)
         for reason, count in look.judgement.unjudged.items():

@@ -6,7 +6,16 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescap
 
 from watchdog.core.observed.activity import ActivityKind
 from watchdog.core.present.look import Look, Unread
-from watchdog.core.present.phrases import arming_words, gravest_first, nothing_found, socket_words, span, verdict_words
+from watchdog.core.present.phrases import (
+    arming_words,
+    failure_words,
+    gravest_first,
+    nothing_found,
+    socket_words,
+    span,
+    untested_words,
+    verdict_words,
+)
 from watchdog.version import own_version
 
 MAX_FINDINGS = 200
@@ -63,6 +72,8 @@ def _cluster(server: str, state: Look | Unread | None, *, judges: bool) -> dict[
         "more": max(0, len(state.decisions.verdicts) - MAX_FINDINGS),
         "words": verdict_words,
         "sockets": socket_words(state),
+        "failures": failure_words(state),
+        "untested": untested_words(state),
         "armed": not state.disarmed,
         "arming": arming_words(state),
         "silence": nothing_found(state, judges=judges),

@@ -49,21 +49,25 @@ def follow(
     acts: Mapping[Run, OpenAct],
     *,
     snapshot: Snapshot,
-    alive: frozenset[tuple[int, datetime]],
+    alive: frozenset[tuple[int, datetime]] | None,
     interval: timedelta,
     tries: int,
 ) -> tuple[list[ObservedEffect], dict[Run, OpenAct]]:
     """The effects that this snapshot shows, and the acts that are to be remembered further.
 
-    `alive` are sessions (pid and start) that are not in the snapshot and still there, idle.
+    `alive` are sessions (pid and start) that are not in the snapshot and still there, idle. None: the server did not
+    say, so nothing is known of acts whose rows are gone, and they are followed further.
     """
     rows = {(backend.pid, backend.started): backend for backend in snapshot.backends}
     effects = []
     kept: dict[Run, OpenAct] = {}
     for run, act in acts.items():
         session = (run.pid, run.backend_start)
+        if alive is None and session not in rows:
+            kept[run] = act
+            continue
         pausing = snapshot.at - act.at < pause_after(act.attempts, interval=interval)
-        seen = _observation(act, rows.get(session), alive=session in alive, pausing=pausing)
+        seen = _observation(act, rows.get(session), alive=alive is not None and session in alive, pausing=pausing)
         effect, stays = observed(run, act, seen, at=snapshot.at, tries=tries)
         if effect is not None:
             effects.append(effect)

@@ -95,7 +95,15 @@ def _is_maintenance(finding: Finding, context: ProtectionContext) -> bool:
 def _is_unreadable(finding: Finding, context: ProtectionContext) -> bool:
     key = statement_key(finding.backend)
     command = None if key is None else context.commands.get(key)
-    return context.protect.maintenance and key is not None and (command is None or command.word is None)
+    unread = command is not None and command.unread
+    word = None if command is None else command.word
+    return context.protect.maintenance and key is not None and word is None and not unread
+
+
+def _is_unread(finding: Finding, context: ProtectionContext) -> bool:
+    key = statement_key(finding.backend)
+    command = None if key is None else context.commands.get(key)
+    return context.protect.maintenance and command is not None and command.unread
 
 
 PROTECTIONS: tuple[Protection, ...] = (
@@ -173,6 +181,12 @@ PROTECTIONS: tuple[Protection, ...] = (
         reason=Withheld.COMMAND_UNREADABLE,
         holds=lambda f, _, c: _is_unreadable(f, c),
         meaning="the first word of its command cannot be read, so it may be maintenance",
+        by_command=True,
+    ),
+    Protection(
+        reason=Withheld.COMMAND_UNREAD,
+        holds=lambda f, _, c: _is_unread(f, c),
+        meaning="the statement that reads first words failed, so its command may be maintenance",
         by_command=True,
     ),
 )

@@ -22,7 +22,10 @@ class DisarmReason(StrEnum):
     LEASE_TAKEN = "lease_taken"
     OTHER_DATABASE = "other_database"
     BEHIND_POOLER = "behind_pooler"
+    LEASE_UNREAD = "lease_unread"
     NOT_PERMITTED = "not_permitted"
+    UNTESTED_VERSION = "untested_version"
+    STATEMENT_FAILED = "statement_failed"
     INCOMPLETE = "incomplete"
     UNREAD = "unread"
     WARMING_UP = "warming_up"
@@ -43,8 +46,13 @@ _WITHHOLDS = {
     DisarmReason.LEASE_TAKEN: Withheld.NOT_LEADER,
     DisarmReason.OTHER_DATABASE: Withheld.NOT_LEADER,
     DisarmReason.BEHIND_POOLER: Withheld.NOT_LEADER,
+    DisarmReason.LEASE_UNREAD: Withheld.NOT_LEADER,
     DisarmReason.NOT_PERMITTED: Withheld.NOT_PERMITTED,
+    DisarmReason.UNTESTED_VERSION: Withheld.NOT_ARMED,
+    DisarmReason.STATEMENT_FAILED: Withheld.NOT_ARMED,
 }
+
+_STOPS_REHEARSALS = frozenset({DisarmReason.LEDGER_FAILED, DisarmReason.NOT_LEADER, DisarmReason.LEASE_UNREAD})
 
 EXPLAINED = {
     DisarmReason.POLICY_MODE: "policy.mode is dry-run",
@@ -60,6 +68,10 @@ EXPLAINED = {
     DisarmReason.LEASE_TAKEN: "somebody who is no pgwatchdog holds the lease's key",
     DisarmReason.OTHER_DATABASE: "connected to another database than lease_database",
     DisarmReason.BEHIND_POOLER: "connected through a pooler",
+    DisarmReason.LEASE_UNREAD: "the lease cannot be read, so it is not known who leads",
+    DisarmReason.UNTESTED_VERSION: "the server is newer than every version that this pgwatchdog was tested with; "
+    "allow_untested on the cluster lets it act",
+    DisarmReason.STATEMENT_FAILED: "a statement that acts depend on fails",
     DisarmReason.NOT_PERMITTED: "our role may not cancel others' queries: GRANT pg_signal_backend",
     DisarmReason.INCOMPLETE: "other roles' sessions are hidden from us: GRANT pg_monitor",
     DisarmReason.UNREAD: "the cluster cannot be read",
@@ -88,13 +100,11 @@ class ActingStatus:
     def withheld(self) -> Withheld | None:
         """What withholds every act now, or None.
 
-        In dry run only two do: a ledger that fails, and another watchdog that holds the lease, because it rehearses
-        and nothing is to be counted twice.
+        In dry run only a ledger that fails and a lease that another watchdog holds, or may hold, withhold an act:
+        the other one rehearses, and nothing is to be counted twice.
         """
         if self.rehearses:
-            hard = (
-                each for each in self.disarm_reasons if each in (DisarmReason.LEDGER_FAILED, DisarmReason.NOT_LEADER)
-            )
+            hard = (each for each in self.disarm_reasons if each in _STOPS_REHEARSALS)
             return next((_WITHHOLDS[each] for each in hard), None)
         return next((_WITHHOLDS[each] for each in self.disarm_reasons if each in _WITHHOLDS), None)
 

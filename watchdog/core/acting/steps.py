@@ -52,11 +52,12 @@ def follow_up(  # what a look knows by now
     policy: Policy,
     interval: timedelta,
     memory: PolicyMemory,
-    alive: frozenset[tuple[int, datetime]],
+    alive: frozenset[tuple[int, datetime]] | None,
 ) -> FollowedLook:
     """See what came of earlier acts. A look at a part of the rows shows nothing of the kind.
 
-    `alive` are sessions (pid and start) that are not in the snapshot and still there, idle.
+    `alive` are sessions (pid and start) that are not in the snapshot and still there, idle; None where the
+    server did not say.
     """
     effects: list[ObservedEffect] = []
     retries: list[Retry] = []

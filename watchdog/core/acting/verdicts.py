@@ -32,6 +32,7 @@ class Withheld(StrEnum):
     UNBOUND_JOB = "unbound_job"
     MAINTENANCE = "maintenance"
     COMMAND_UNREADABLE = "command_unreadable"
+    COMMAND_UNREAD = "command_unread"
     LAST_COPY = "last_copy"
     PATIENCE = "patience"
     REFUSED = "refused"

@@ -10,7 +10,7 @@ from watchdog.core.doctor.facts import Facts
 from watchdog.core.doctor.services import recognised
 from watchdog.core.doctor.timeouts import audit_timeouts
 from watchdog.core.judging.budgets import BudgetBook
-from watchdog.core.present.phrases import span
+from watchdog.core.present.phrases import span, untested_words
 
 CROWDED, FULL = 0.8, 0.95
 KEEPALIVE_BOUND = timedelta(minutes=5)
@@ -72,8 +72,18 @@ def _reserved(facts: Facts) -> Iterator[Check]:
         yield warning(name, saw, hint, sql=sql)
 
 
+def _version(facts: Facts) -> Check:
+    version = facts.look.census.version
+    untested = untested_words(facts.look)
+    if untested is None:
+        return ok("version", f"PostgreSQL {version}")
+    hint = "it is watched; nothing is cancelled there without allow_untested: true on the cluster"
+    return warning("version", f"PostgreSQL {version}: {untested}", hint)
+
+
 def _connection(facts: Facts) -> Iterator[Check]:
     census, own = facts.look.census, facts.own
+    yield _version(facts)
     if facts.variables:
         yield ok("environment", f"libpq also took {', '.join(facts.variables)} from the environment")
     if census.behind_pooler:

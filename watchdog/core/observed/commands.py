@@ -41,6 +41,8 @@ class Command:
 
     word: str | None
     in_progress: bool = False
+    unread: bool = False
+    """The statement that reads first words failed, so nothing is known of this one."""
 
     @property
     def is_maintenance(self) -> bool:
@@ -48,16 +50,20 @@ class Command:
         return self.in_progress or self.word in MAINTENANCE
 
 
-UNREAD = Command(None)
+UNREAD = Command(None, unread=True)
+"""The server was asked and did not answer."""
 
 Commands = Mapping[StatementKey, Command]
 
 
 @dataclass(frozen=True, slots=True)
 class BackendLookup:
-    """What single sessions were asked for: which are there (pid and start), and the commands of some."""
+    """What single backends were asked for: which are there (pid and start), and the commands of some.
 
-    alive: frozenset[tuple[int, datetime]] = frozenset()
+    `alive` is None where the server did not answer.
+    """
+
+    alive: frozenset[tuple[int, datetime]] | None = frozenset()
     commands: Commands = field(default_factory=dict)
 
 

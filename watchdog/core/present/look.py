@@ -12,6 +12,7 @@ from watchdog.core.observed.activity import Snapshot
 from watchdog.core.observed.census import Census
 from watchdog.core.observed.reasons import Reason
 from watchdog.core.observed.sockets import SocketVisibility
+from watchdog.core.observed.statement_failures import StatementFailures
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,7 @@ class Look:
     stuck: int = 0
     socket_visibility: SocketVisibility = SocketVisibility.NOT_ASKED
     timing: LookTiming = LookTiming()
+    statement_failures: StatementFailures = field(default_factory=dict)
 
     @property
     def disarmed(self) -> tuple[DisarmReason, ...]:

@@ -7,6 +7,8 @@ from watchdog.core.acting.status import EXPLAINED
 from watchdog.core.acting.verdicts import ActionWithheld, Due, Hand, Observed, UnderWay, Verdict
 from watchdog.core.judging.evidence import Kind
 from watchdog.core.observed.sockets import SocketVisibility
+from watchdog.core.observed.statement_failures import failing
+from watchdog.core.observed.versions import MAX_TESTED, MIN_SUPPORTED, is_untested, major
 from watchdog.core.present.look import Look
 
 _TENTHS_BELOW = 10
@@ -82,6 +84,19 @@ def socket_words(look: Look) -> str | None:
     """Why a client that is gone is not known at once, or None where it is or nobody asked."""
     reason = _UNSEEN.get(look.socket_visibility)
     return None if reason is None else f"Sockets are not visible: {reason}. A client's death shows by its budget only."
+
+
+def failure_words(look: Look) -> list[str]:
+    """One sentence for each statement beside the poll whose last attempt failed."""
+    return [f"The statement {name} fails: {detail}" for name, detail in failing(look.statement_failures).items()]
+
+
+def untested_words(look: Look) -> str | None:
+    """A sentence for a server that is newer than every version that the tests run on."""
+    if not is_untested(look.census.server_version):
+        return None
+    tested = f"this pgwatchdog was tested with {MIN_SUPPORTED} to {MAX_TESTED}"
+    return f"PostgreSQL {major(look.census.server_version)} is untested: {tested}."
 
 
 def arming_words(look: Look) -> list[str]:

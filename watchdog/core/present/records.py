@@ -10,6 +10,8 @@ from watchdog.core.acting.verdicts import Due, UnderWay, Verdict, action_of, wit
 from watchdog.core.judging.evidence import Finding
 from watchdog.core.judging.jobs import split_client
 from watchdog.core.observed.activity import Backend
+from watchdog.core.observed.statement_failures import failing
+from watchdog.core.observed.versions import is_untested
 from watchdog.core.present.look import Look, Unread
 
 Record = dict[str, object]
@@ -31,6 +33,8 @@ def cluster_record(state: Look | Unread | None, *, server: str, judges: bool) ->
             "at": _instant(state.snapshot.at),
             "version": state.census.version,
             "unjudged": dict(state.judgement.unjudged),
+            "statements_failing": failing(state.statement_failures),
+            "untested": is_untested(state.census.server_version),
             "armed": not state.disarmed,
             "disarmed": [str(each) for each in state.disarmed],
             "findings": [judged_record(verdict, server=server) for verdict in state.decisions.verdicts],
@@ -45,6 +49,8 @@ def cluster_record(state: Look | Unread | None, *, server: str, judges: bool) ->
         "at": None,
         "version": None,
         "unjudged": None,
+        "statements_failing": None,
+        "untested": None,
         "armed": False,
         "disarmed": [],
         "findings": [],

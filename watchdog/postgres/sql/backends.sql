@@ -2,6 +2,7 @@
 -- what the backend runs, behind blanks, parentheses and comments, and whether a progress view names it. The text itself
 -- stays on the server. NULL where the word cannot be read: no right, tracking off, a comment that is nested or cut, a
 -- text that is cut inside its first word. In the C locale: a Turkish one has letters of its own.
+-- From 19 on the progress function knows REPACK, which CLUSTER has become, and refuses the word CLUSTER.
 SELECT a.pid AS pid,
        a.backend_start AS backend_start,
        a.query_start AS query_start,
@@ -15,7 +16,7 @@ SELECT a.pid AS pid,
 FROM (
     SELECT ARRAY(
         SELECT p.pid
-        FROM pg_catalog.unnest('{VACUUM,ANALYZE,CLUSTER,CREATE INDEX}'::pg_catalog.text[]) AS c(command)
+        FROM pg_catalog.unnest('{VACUUM,ANALYZE,REPACK,CREATE INDEX}'::pg_catalog.text[]) AS c(command)
         CROSS JOIN LATERAL pg_catalog.pg_stat_get_progress_info(c.command) AS p
     ) AS pids
 ) AS w
