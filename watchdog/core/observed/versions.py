@@ -1,14 +1,14 @@
-"""The versions of PostgreSQL that can be watched, as major versions."""
+"""The major versions of PostgreSQL that pgwatchdog supports."""
 
 MIN_SUPPORTED = 14
-"""Servers older than this are refused."""
+"""Lowest major version that is supported. A server of an older version is refused."""
 
 MAX_TESTED = 18
-"""Newer servers are watched as well, but the tests do not run on them."""
+"""Highest major version on which the tests run. A server of a newer version is watched as well."""
 
 
 def major(server_version: int) -> int:
-    """The major version of a `server_version_num`: 18 for 180006."""
+    """The major version in a `server_version_num`: 18 for 180006."""
     return server_version // 10_000
 
 
