@@ -20,7 +20,7 @@ from watchdog.core.present.phrases import arming_words, span, verdict_words
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of an explanation. `depth` is its indentation level. `decides` marks the lines that led to the verdict."""
+    """One line of an explanation. `depth` is its indentation. `decides` marks the lines that led to a verdict."""
 
     depth: int
     text: str
