@@ -24,7 +24,7 @@ class Result(StrEnum):
     - `rehearsed`: dry run; no statement was sent.
     - `not_permitted`: the server refused the statement for lack of a privilege.
     - `gone`: the session has ended, or the signal could not be sent to it.
-    - `moved_on`: the row no longer is what was judged.
+    - `moved_on`: the row has changed since it was judged, so no signal was sent.
     - `timed_out`: no answer was received, or none that could be read. The signal may have been sent.
     - `protected`: the guarded statement found that a protection applies now.
     - `not_tried`: no signal was sent for a reason outside of the row, such as a lost lease.

@@ -1,6 +1,6 @@
 """What a new snapshot shows of earlier acts: an observation of each, and the work that came back after its cancel.
 
-What follows from an observation is decided in `lifecycle`. This module does not change what the policy remembers.
+What follows from an observation is decided in `lifecycle`. This module knows nothing of rules and of the ledger.
 """
 
 from collections import defaultdict

@@ -97,7 +97,10 @@ Row = Mapping[Observation, tuple[Transition, Transition]]
 
 
 def _rehearsed() -> Row:
-    """After a rehearsal: a run that is over has ended by itself. A run by the run clock ends with its transaction."""
+    """After a rehearsal: a run that is over has ended by itself.
+
+    A run that is measured by the run clock is over when its transaction is over.
+    """
     stays = Transition(ActState.REHEARSED)
     over = Transition(None, Outcome.ENDED_BY_ITSELF)
     return dict.fromkeys(GOES_ON, (stays, stays)) | dict.fromkeys(OVER, (over, over))
@@ -106,7 +109,7 @@ def _rehearsed() -> Row:
 def _awaiting_effect() -> Row:
     """After a signal: the outcome of a run that is over is the observation. A statement that still runs had no effect.
 
-    A run by the run clock that has lost one statement and goes on has the outcome `transaction_goes_on`.
+    If a run that is measured by the run clock goes on with another statement, the outcome is `transaction_goes_on`.
     """
     waits, lost = Transition(ActState.AWAITING_EFFECT), Transition(None, Outcome.TRANSACTION_GOES_ON)
     again = Transition(ActState.RETRYABLE, Outcome.STILL_THERE)
@@ -127,7 +130,7 @@ def _retryable() -> Row:
 
 
 def _closed(state: ActState) -> Row:
-    """After the last attempt: nothing more is done or reported. The act is remembered until the run is over."""
+    """After a refusal or the last attempt: nothing more is done or reported. The act is remembered to the run's end."""
     stays, over = Transition(state), Transition(None)
     return dict.fromkeys(GOES_ON, (stays, stays)) | dict.fromkeys(OVER, (over, over))
 

@@ -29,5 +29,5 @@ no caller waits for them."""
 BACKUP_APPLICATIONS = frozenset(
     {"pg_dump", "pg_dumpall", "pg_basebackup", "pg_receivewal", "pgbackrest", "barman", "wal-g", "pg_probackup"}
 )
-"""Names of backup tools. One of them must be the whole application_name in lower case, or its beginning before a space,
-'/', '[' or '_'."""
+"""Names of backup tools. A session is a backup if its application_name in lower case is one of them, or begins with one
+of them and a space, '/', '[' or '_' after it."""

@@ -81,7 +81,7 @@ def _is_writer(finding: Finding) -> bool:
 
 
 def _by_anothers_name(finding: Finding, rule: Rule) -> bool:
-    """True if only the name of another session speaks for a cancel, and the job is not bound to this session's role.
+    """True if the name of another session is the only reason for a cancel, and the job is not bound to this role.
 
     Any session can set any application_name, so the name of another session is not enough for a cancel.
     """

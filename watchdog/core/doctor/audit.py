@@ -1,4 +1,4 @@
-"""The audit of one server: the list of all checks, with those of rights, connections and the server.
+"""The audit of one server: all checks in one list. The checks of rights, connections and the server are made here.
 
 This module changes nothing on the server. It knows no SQL but the text that is printed.
 """

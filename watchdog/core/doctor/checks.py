@@ -1,6 +1,6 @@
 """The result of a check: its name, its status, what it saw, a hint, and the SQL that corrects it.
 
-This module knows no single check.
+This module knows nothing of the individual checks.
 """
 
 from dataclasses import dataclass

@@ -1,6 +1,6 @@
 """What the doctor knows of one server: a look with its census, and further facts.
 
-This module holds values only. It knows no check.
+This module holds values only. It knows nothing of the checks.
 """
 
 from collections.abc import Mapping

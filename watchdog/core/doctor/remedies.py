@@ -1,6 +1,6 @@
 """The SQL of all checks of an audit as one block, which an administrator reviews and then runs with psql.
 
-This module knows no single check.
+This module knows nothing of the individual checks.
 """
 
 from collections.abc import Iterable

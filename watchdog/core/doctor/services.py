@@ -1,6 +1,6 @@
 """A table of managed services: the roles and settings by which each is recognised, and how to grant rights there.
 
-Sources: the providers' documentation of reserved roles, parameters and grants. This module knows no check.
+Sources: the providers' documentation of reserved roles, parameters and grants. This module knows nothing of the checks.
 """
 
 from collections.abc import Collection, Mapping

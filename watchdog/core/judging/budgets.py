@@ -12,8 +12,8 @@ from watchdog.core.judging.jobs import DEFAULT_PATTERN, BudgetSpec, JobClaim, Jo
 from watchdog.core.observed.activity import Clock
 
 DEFAULT_GRACE = timedelta(seconds=5)
-"""Default grace. Without grace, pgwatchdog would cancel while a driver that cancels at its own timeout does the same;
-such a driver needs about 0.3 s for it."""
+"""Default grace. A driver that cancels at its own timeout needs about 0.3 s for it. Without grace, pgwatchdog would
+cancel at the same time."""
 
 DEFAULT_SKEW = timedelta(seconds=2)
 """Default of the largest difference between the server's clock and the clock of a caller that states a deadline."""
