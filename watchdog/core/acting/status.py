@@ -1,4 +1,7 @@
-"""Whether a cluster may be acted on at this moment, and if not, every reason why."""
+"""Whether a cluster may be acted on now, and if not, all reasons why.
+
+This module owns the reasons and their texts. It knows nothing of how a reason is found out.
+"""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -7,7 +10,7 @@ from watchdog.core.acting.verdicts import Withheld
 
 
 class DisarmReason(StrEnum):
-    """What keeps a cluster from being acted on: a label of metrics. The first three are the configuration's."""
+    """Why a cluster is not acted on. The values are label values of metrics. The first four are those in `DRY`."""
 
     POLICY_MODE = "policy_mode"
     CLUSTER_MODE = "cluster_mode"
@@ -33,7 +36,7 @@ class DisarmReason(StrEnum):
 
 
 DRY = frozenset({DisarmReason.POLICY_MODE, DisarmReason.CLUSTER_MODE, DisarmReason.FLAG, DisarmReason.NO_RULE})
-"""With one of these the cluster is in dry run: what would be done is rehearsed."""
+"""Reasons for dry run. With one of them, an act is rehearsed instead of carried out."""
 
 _WITHHOLDS = {
     DisarmReason.DISARM_FILE: Withheld.NOT_ARMED,
@@ -82,9 +85,10 @@ EXPLAINED = {
 
 @dataclass(frozen=True, slots=True)
 class ActingStatus:
-    """Where we stand with one cluster. `actor` changes whenever an actor begins anew: start, takeover, new rules.
+    """Whether one cluster may be acted on.
 
-    `at_once`: no actor at all but a single look, for which there is nothing to warm up and no limit to keep.
+    `actor` is a number that changes with each new actor, such as after a start, after the lease was taken, or after a
+    change of the rules. `at_once` is True for a single look, which has no actor. It needs no warm-up and has no limits.
     """
 
     actor: int = 0
@@ -98,7 +102,7 @@ class ActingStatus:
 
     @property
     def withheld(self) -> Withheld | None:
-        """What withholds every act now, or None.
+        """The reason why every act is withheld now, or None.
 
         In dry run only a ledger that fails and a lease that another watchdog holds, or may hold, withhold an act:
         the other one rehearses, and nothing is to be counted twice.
@@ -111,7 +115,10 @@ class ActingStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
-    """Whether our session leads, and if not, why; who holds the key, where that is known."""
+    """Whether pgwatchdog's session holds the lease, and if not, why.
+
+    The holder's pid and role oid are None if they are not known.
+    """
 
     leads: bool
     disarm_reason: DisarmReason | None = None
@@ -119,4 +126,4 @@ class Lease:
     holder_role: int | None = None
     just_acquired: bool = False
     held_by_other: bool = False
-    """By somebody else; by a prepared transaction where there is no pid."""
+    """Whether somebody else holds the lease. It is a prepared transaction if `holder_pid` is None."""

@@ -1,4 +1,7 @@
-"""The audit of one server: every check in one list. Changes nothing, and knows no SQL but what it prints."""
+"""The audit of one server: all checks in one list. The checks of rights, connections and the server are made here.
+
+This module changes nothing on the server. It knows no SQL but the text that is printed.
+"""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -13,11 +16,14 @@ from watchdog.core.judging.budgets import BudgetBook
 from watchdog.core.present.phrases import span, untested_words
 
 CROWDED, FULL = 0.8, 0.95
+"""Shares of max_connections in use from which the check is a warning and from which it fails."""
+
 KEEPALIVE_BOUND = timedelta(minutes=5)
+"""Largest tcp_keepalives_idle that is accepted."""
 
 
 def audit(facts: Facts, *, book: BudgetBook) -> list[Check]:
-    """Every check, in the order in which people should read them: what we may and see, then the roles."""
+    """All checks, in the order in which they are shown."""
     return [
         *_rights(facts),
         *_connection(facts),
@@ -28,7 +34,7 @@ def audit(facts: Facts, *, book: BudgetBook) -> list[Check]:
 
 
 def unread(detail: str) -> list[Check]:
-    """The one check of a server that could not be read."""
+    """The single failed check of a server that could not be read."""
     return [failed("connection", detail, "nothing else could be checked")]
 
 

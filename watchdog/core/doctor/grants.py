@@ -1,8 +1,12 @@
-"""The least-privilege role as SQL, for dry run and for acting, each grant with its reason."""
+"""The SQL that creates a role with the least privileges, for dry run and for acting. Each grant states its reason.
+
+This module knows no server: it makes text from a role name and a version.
+"""
 
 import re
 
 RESERVED_FROM = 160_000
+"""First version with the role pg_use_reserved_connections."""
 
 _CREATE = """\
 -- The role that pgwatchdog connects as. Run it as superuser (or CREATEROLE with the grants named here), once per
@@ -31,7 +35,11 @@ _PLAIN = re.compile(r"[a-z_][a-z0-9_]*")
 
 
 def grants(*, role: str, version: int, acting: bool, only: tuple[str, ...] = ()) -> str:
-    """SQL for `role` on a server of `version` (160000 for 16). `only`: act on these roles alone, by membership."""
+    """The SQL for `role` on a server of `version` (160000 for PostgreSQL 16).
+
+    If `acting`, it also grants the right to cancel. `only` restricts it to the queries of these roles, by membership in
+    them.
+    """
     name = _quoted(role)
     parts = [_CREATE, _MONITOR]
     if version >= RESERVED_FROM:

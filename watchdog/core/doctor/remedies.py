@@ -1,4 +1,7 @@
-"""The remedies of an audit as one block of SQL: to be reviewed, and then piped to psql by somebody who may."""
+"""The SQL of all checks of an audit as one block, which an administrator reviews and then runs with psql.
+
+This module knows nothing of the individual checks.
+"""
 
 from collections.abc import Iterable
 
@@ -8,7 +11,7 @@ RELOAD = "SELECT pg_reload_conf();"
 
 
 def block(checks: Iterable[Check], *, server: str) -> str:
-    """Each line of SQL once, with the check that asks for it and its reason; existing sessions keep what they have."""
+    """The block of SQL. Each statement occurs once, below the check that first asks for it and what the check saw."""
     lines = [f"-- {_one_line(server)}. Review it, then pipe it to psql. Open sessions keep what they began with."]
     statements: list[str] = []
     for check in checks:
@@ -24,5 +27,5 @@ def block(checks: Iterable[Check], *, server: str) -> str:
 
 
 def _one_line(text: str) -> str:
-    """Names come from the server: none of them may end a comment and begin a statement."""
+    """Replace line breaks, so that a name from the server cannot end a comment and begin a statement."""
     return " ".join(text.split())

@@ -1,6 +1,6 @@
-"""Managed services, recognised by their own roles and settings, and what works there. A table, nothing else.
+"""A table of managed services: the roles and settings by which each is recognised, and how to grant rights there.
 
-Sources: the providers' documentation of reserved roles, parameters and grants.
+Sources: the providers' documentation of reserved roles, parameters and grants. This module knows nothing of the checks.
 """
 
 from collections.abc import Collection, Mapping
@@ -9,14 +9,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Service:
-    """One managed service. It is recognised by any of its roles or by a setting that begins with one of `settings`."""
+    """One managed service. It is recognised by one of `roles` or by a setting that begins with one of `settings`."""
 
     name: str
     roles: frozenset[str]
     settings: tuple[str, ...]
     grants: str
     sleeps: bool = False
-    """It can scale to zero, which polling keeps it from."""
+    """Whether the service can scale to zero. Polling keeps the server awake."""
 
 
 SERVICES = (
@@ -64,7 +64,7 @@ SERVICES = (
 
 
 def recognised(roles: Collection[str], parameters: Mapping[str, str]) -> list[Service]:
-    """The services that the server's roles and settings speak of."""
+    """The services whose roles or settings the server has."""
     return [
         service
         for service in SERVICES

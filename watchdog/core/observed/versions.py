@@ -1,7 +1,7 @@
-"""The versions of PostgreSQL that can be watched, as major versions."""
+"""The major versions of PostgreSQL that pgwatchdog supports."""
 
 MIN_SUPPORTED = 14
-"""Servers older than this are refused."""
+"""Lowest major version that is supported. A server of an older version is refused."""
 
 MAX_SUPPORTED = 19
 """The newest version whose release notes and catalogs have been gone through."""
@@ -11,7 +11,7 @@ MAX_TESTED = 18
 
 
 def major(server_version: int) -> int:
-    """The major version of a `server_version_num`: 18 for 180006."""
+    """The major version in a `server_version_num`: 18 for 180006."""
     return server_version // 10_000
 
 

@@ -1,4 +1,7 @@
-"""The few phrases that every rendering for people shares: spans of time, verdicts."""
+"""The phrases that all outputs for the user share: time spans, verdicts, the arming of a cluster.
+
+This module gives text. It knows nothing of tables and pages.
+"""
 
 from datetime import timedelta
 from typing import assert_never
@@ -16,7 +19,7 @@ _UNITS = (("d", 86_400, 3_600, "h"), ("h", 3_600, 60, "m"), ("m", 60, 1, "s"))
 
 
 def span(value: timedelta | None) -> str:
-    """A span for people, two units at most: `32m 10s`; `-` for what is not known."""
+    """A time span as text with at most two units, such as `32m 10s`; `-` for None."""
     if value is None:
         return "-"
     seconds = value.total_seconds()
@@ -31,9 +34,10 @@ def span(value: timedelta | None) -> str:
 
 
 def nothing_found(look: Look, *, judges: bool) -> str | None:
-    """The sentence for a cluster without findings, or None where silence would not mean anything.
+    """The sentence for a cluster without findings.
 
-    `judges` is False where no budget is configured.
+    It is None if there are findings, or if a lack of findings means nothing: without a budget (`judges` is False), and
+    if the rows of other roles could not be read.
     """
     if not judges or not look.complete or look.judgement.findings:
         return None
@@ -42,13 +46,13 @@ def nothing_found(look: Look, *, judges: bool) -> str | None:
 
 
 def gravest_first(look: Look) -> list[Verdict]:
-    """The verdicts of a look in the order in which people should read them: by kind, then the longest first."""
+    """The verdicts of a look, ordered by the kind of the finding and then by age, the oldest first."""
     kinds = list(Kind)
     return sorted(look.decisions.verdicts, key=lambda each: (kinds.index(each.finding.kind), -each.finding.running))
 
 
 def verdict_words(verdict: Verdict) -> str:
-    """What policy makes of a finding, in words."""
+    """A verdict in words."""
     match verdict:
         case Observed(rule=rule):
             return "shown only" if rule is None else f"shown only, by rule {rule.name}"
@@ -64,7 +68,7 @@ def verdict_words(verdict: Verdict) -> str:
 
 
 def lease_holder(look: Look) -> str | None:
-    """Who holds the lease, where that is known and it is not us."""
+    """Who holds the lease, or None if it is held by this pgwatchdog or by nobody."""
     lease = look.lease
     if lease.leads or not lease.held_by_other:
         return None
@@ -81,7 +85,7 @@ _UNSEEN = {
 
 
 def socket_words(look: Look) -> str | None:
-    """Why a client that is gone is not known at once, or None where it is or nobody asked."""
+    """Why sockets are not visible, or None if they are visible or were not asked for."""
     reason = _UNSEEN.get(look.socket_visibility)
     return None if reason is None else f"Sockets are not visible: {reason}. A client's death shows by its budget only."
 
@@ -100,7 +104,7 @@ def untested_words(look: Look) -> str | None:
 
 
 def arming_words(look: Look) -> list[str]:
-    """Whether the cluster is armed, in one sentence, and every reason why not."""
+    """A sentence that says whether the cluster is armed, and then every reason why it is not."""
     holder = lease_holder(look)
     if not look.disarmed and not look.status.at_once:
         return ["Armed: what policy decides is done."]

@@ -1,6 +1,7 @@
-"""Findings and looks as plain values for JSON: the one shape that reports and the web API share.
+"""Findings and looks as plain values for JSON. Reports and the web API use the same records.
 
-Seconds are floats, instants UTC in ISO 8601, and what is unknown is None.
+Durations are floats in seconds. Times are in UTC and ISO 8601. An unknown value is None. This module knows nothing of
+how the records are written out.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -18,9 +19,10 @@ Record = dict[str, object]
 
 
 def cluster_record(state: Look | Unread | None, *, server: str, judges: bool) -> Record:
-    """One cluster: whether it was read, completely or not, judged or not, and its findings.
+    """One cluster: whether it was read, whether all rows were visible, whether it was judged, and its findings.
 
-    `None`: not looked at yet. `judges` is False where no budget is configured: then no findings mean nothing.
+    A `state` of None means that the cluster has not been looked at yet. `judges` is False if no budget is configured. A
+    lack of findings then means nothing.
     """
     if isinstance(state, Look):
         return {
@@ -63,7 +65,7 @@ def judged_record(verdict: Verdict, *, server: str) -> Record:
 
 
 def finding_record(finding: Finding, *, server: str) -> Record:
-    """One finding, flat."""
+    """One finding as a flat record."""
     backend, budget = finding.backend, finding.budget
     return {
         "server": server,
@@ -92,7 +94,7 @@ def finding_record(finding: Finding, *, server: str) -> Record:
 
 
 def verdict_record(verdict: Verdict) -> Record:
-    """What policy made of a finding: by whom it is carried out, and if by nobody, why."""
+    """A verdict: its hand, its action and rule, and the reason if the action is withheld."""
     return {
         "hand": str(verdict.hand) if isinstance(verdict, UnderWay | Due) else "none",
         "action": str(action_of(verdict)),
@@ -104,7 +106,7 @@ def verdict_record(verdict: Verdict) -> Record:
 
 
 def act_record(done: ActResult) -> Record:
-    """One act: what was done to whom, on what grounds, and what the server answered. What came of it is told later."""
+    """One act: what was done, the finding for which it was done, and the answer. Its outcome is not known yet."""
     act = done.act
     return {
         "act": act.id,
@@ -121,7 +123,10 @@ def act_record(done: ActResult) -> Record:
 
 
 def _client(backend: Backend) -> str | None:
-    """The client's address and port; behind a pooler that tells, the true client's. None for a Unix socket."""
+    """The client's address and port, or None for a Unix-domain socket.
+
+    If a pooler appends the address of the real client to application_name, that address is used.
+    """
     true = split_client(backend.application_name)[1]
     if true is not None or backend.client is None:
         return true
