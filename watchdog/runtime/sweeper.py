@@ -1,8 +1,8 @@
 """Sweeps the sockets of known runs between polls. A sweep sends no statement to the server.
 
-Only a socket that is seen closed brings the next poll forward. The poll after a sweep is the second reading of the
-rows. A run has lost its client if it was in the poll before, its client had no established connection at the sweep, and
-it still runs the same statement in the poll after.
+If a sweep sees a socket closed, the next poll comes early. The poll after a sweep is the second reading of the rows. A
+run has lost its client if it was in the poll before, its client had no established connection at the sweep, and it
+still runs the same statement in the poll after.
 """
 
 import time
