@@ -62,7 +62,6 @@ def _run(arguments: list[str]) -> int:
     except (BrokenPipeError, SystemExit):
         return Exit.OK  # the reader has closed the pipe; typer turns that into SystemExit
     except Exception as error:  # noqa: BLE001  # every error has an exit code
-
         return _failed(error)
     return result if isinstance(result, int) else Exit.OK
 

@@ -33,8 +33,8 @@ HOW_TO_JUDGE = "No budget to judge by: give --budget 15min, or budgets in a conf
 def table(states: Sequence[State], *, book: BudgetBook, arming: bool = False, color: bool | None = None) -> str:
     """The report as text with one section per cluster.
 
-    With `arming` each section says whether the cluster is armed, and if not, why. `color` is that of
-    `drawn`.
+    With `arming` each section says whether the cluster is armed, and if not, why. `color` is passed
+    to `drawn`.
     """
 
     def draw(console: Console) -> None:
