@@ -16,7 +16,7 @@ from watchdog.demo.server import free_port, server_identity
 def pgbouncer(
     binary: str, server: TestServer, *, guardian: Guardian, folder: Path, mode: str, extra: str = ""
 ) -> Iterator[int]:
-    """A pooler's port; `mode` is session or transaction."""
+    """A running PgBouncer in front of `server`. Gives its port. `mode` is session or transaction."""
     port = free_port()
     password = server.embedded.password
     users = folder / "users.txt"

@@ -1,4 +1,4 @@
-"""The tests' own servers: an embedded Postgres with the roles of the field cases."""
+"""The servers of the tests: embedded Postgres servers with the roles of the field cases, and standbys of them."""
 
 import os
 import signal
@@ -20,8 +20,9 @@ PATIENCE = 30.0
 
 Client = psycopg.Connection[tuple[object, ...]]
 Connect = Callable[..., Client]
-MakeRole = Callable[..., str]
 """The type of the fixture `connect`."""
+MakeRole = Callable[..., str]
+"""The type of the fixture `make_role`."""
 
 ROLES = """
     CREATE ROLE web_app LOGIN PASSWORD '{password}';
@@ -40,9 +41,10 @@ ROLES = """
 
 @dataclass(slots=True)
 class TestServer:
-    """A running server. `web_app` and `etl_app` work, `pgwatchdog` watches, `canceller` may cancel as well.
+    """A running server with the roles of `ROLES`.
 
-    `blind` may not see others.
+    `web_app` and `etl_app` are callers. `pgwatchdog` has pg_monitor. `canceller` also has pg_signal_backend. `blind`
+    cannot see the sessions of other roles.
     """
 
     __test__ = False
@@ -50,7 +52,7 @@ class TestServer:
     embedded: EmbeddedServer
 
     def dsn(self, role: str = "pgwatchdog", *, database: str = "postgres") -> str:
-        """A whole connection string, the password in it."""
+        """A connection string with the password."""
         return f"{self.embedded.dsn(role=role, database=database)} password={self.embedded.password}"
 
     @property
@@ -59,7 +61,7 @@ class TestServer:
         return int(str(self.value("SELECT current_setting('server_version_num')::int / 10000")))
 
     def admin(self) -> Client:
-        """A superuser's connection."""
+        """A connection as superuser."""
         try:
             return psycopg.connect(self.dsn("postgres"), autocommit=True, application_name="tests")
         except psycopg.Error as error:
@@ -67,14 +69,14 @@ class TestServer:
             raise
 
     def run(self, sql: str) -> None:
-        """Run statements as superuser, one after the other."""
+        """Run statements as superuser. They are separated by semicolons and run one after the other."""
         with self.admin() as connection:
             for each in sql.split(";"):
                 if each.strip():
                     connection.execute(each)
 
     def value(self, sql: str, *parameters: object) -> object:
-        """The one value that a query gives."""
+        """The first value of the first row of a query."""
         with self.admin() as connection:
             row = connection.execute(sql, parameters).fetchone()
         assert row is not None
@@ -90,7 +92,7 @@ class TestServer:
             ).fetchall()
             for (pid,) in rows:
                 with suppress(ProcessLookupError, PermissionError):
-                    os.kill(int(str(pid)), signal.SIGCONT)  # a test may have stopped it
+                    os.kill(int(str(pid)), signal.SIGCONT)  # because a test may have stopped the process
             connection.execute(
                 "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
                 " WHERE backend_type IN ('client backend', 'walsender') AND pid <> pg_backend_pid()"
@@ -137,7 +139,7 @@ def make_standby(primary: TestServer, *, guardian: Guardian, settings: Mapping[s
 
 
 def start(connection: Client, sql: str, server: TestServer) -> int:
-    """Send a statement, do not wait for its end, but until the server shows it; the backend's pid."""
+    """Send a statement and wait until the server shows it as active, not until it ends. Returns the backend's pid."""
     connection.pgconn.send_query(sql.encode())
     connection.pgconn.flush()
     pid = connection.info.backend_pid
@@ -149,9 +151,10 @@ def start(connection: Client, sql: str, server: TestServer) -> int:
 def make_server(
     *, guardian: Guardian, settings: Mapping[str, str] | None = None, major: int | None = None
 ) -> TestServer:
-    """A running server with the roles, in a folder that the user it runs as can reach.
+    """A running server with the roles of `ROLES`, in a directory that the server's user can read.
 
-    `major` is a version of the matrix; without it the one that PGWATCHDOG_TEST_POSTGRES says, or the embedded one.
+    `major` is a version of the matrix. Without it the environment variable PGWATCHDOG_TEST_POSTGRES gives the version.
+    Without both it is the embedded server.
     """
     chosen = major or int(os.environ.get("PGWATCHDOG_TEST_POSTGRES", "0"))
     binaries = binaries_of(chosen) if chosen else None
@@ -164,7 +167,7 @@ def make_server(
         "listen_addresses": "127.0.0.1,::1",
         "max_prepared_transactions": "5",
     }
-    folder.chmod(0o1777)  # for the socket of a server that runs as another user
+    folder.chmod(0o1777)  # because the server, which may run as another user, creates its socket here
     embedded = create_server(directory, guardian=guardian, settings={**own, **(settings or {})}, binaries=binaries)
     embedded.start()
     server = TestServer(embedded)
