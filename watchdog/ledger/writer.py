@@ -144,5 +144,5 @@ class Writer:
 
 
 def _as_ledger_error(error: Exception) -> LedgerError:
-    """A `LedgerError` unchanged; any other error as a `LedgerError`, because the ledger has failed then too."""
+    """A `LedgerError` unchanged; any other error as a `LedgerError`, because the act is not on record then either."""
     return error if isinstance(error, LedgerError) else LedgerError(f"ledger: {type(error).__name__}: {error}")
