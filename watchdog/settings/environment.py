@@ -38,7 +38,7 @@ class OneCluster(BaseSettings):
     BUDGET: str | None = None
 
     @classmethod
-    def settings_customise_sources(  # the signature is the library's
+    def settings_customise_sources(  # the signature of pydantic-settings
         cls,
         settings_cls: type[BaseSettings],
         init_settings: PydanticBaseSettingsSource,
