@@ -93,7 +93,7 @@ class _Ledgers:
         if settings.ledger_url is None:
             self.writer = None
         elif self.writer is None or self.writer.store.url != settings.ledger_url:
-            from watchdog.ledger.store import Store  # noqa: PLC0415  # the import takes 14 MB, wasted without a ledger
+            from watchdog.ledger.store import Store  # noqa: PLC0415  # without a ledger 14 MB of memory would be wasted
             from watchdog.ledger.writer import Writer  # noqa: PLC0415  # as above
 
             self.writer = Writer(Store(settings.ledger_url), settings.timeout.total_seconds())

@@ -23,7 +23,7 @@ DAY = 86_400.0
 
 SWITCH_INTERVAL = 0.0005
 """Seconds after which the ledger's thread must release the interpreter lock if the event loop waits for it. Python's
-default is ten times as long, and acts were late by that time."""
+default is ten times as long, and acts were delayed by that time."""
 
 
 COLLECTIONS = (10_000, 20, 100)

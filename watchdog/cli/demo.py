@@ -1,4 +1,4 @@
-"""`pgwatchdog demo`: runs the demo's stories on an embedded Postgres, first in dry run, then armed, and prints both."""
+"""`pgwatchdog demo`: runs the demo's stories on an embedded Postgres, in dry run and then armed, and compares both."""
 
 import asyncio
 import os

@@ -39,7 +39,7 @@ class Output(StrEnum):
 
 
 class FailOn(StrEnum):
-    """The least serious status with which the exit code is 1."""
+    """The least serious status with which the exit code is 1. With `never` it is never 1."""
 
     FAILED = "failed"
     WARNING = "warning"

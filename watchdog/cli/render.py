@@ -93,7 +93,7 @@ def _headline(state: State) -> str:
 
 
 def _notes(state: State, *, book: BudgetBook, arming: bool) -> list[str]:
-    """Notes about what was not read or not judged, so that no findings are not mistaken for a healthy cluster."""
+    """Notes about what was not read or not judged, so that a report without findings is not misread."""
     if isinstance(state, Unread):
         return [f"Not read ({str(state.reason).replace('_', ' ')}): {state.detail}"]
     armed, *reasons = arming_words(state)

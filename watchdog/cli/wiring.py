@@ -50,7 +50,7 @@ def load_settings(config: Path | None, *, env: Mapping[str, str]) -> Settings:
 
 
 def _check_url(url: str) -> str | None:
-    from watchdog.ledger.store import check_url  # noqa: PLC0415  # the import takes half a second, wasted without one
+    from watchdog.ledger.store import check_url  # noqa: PLC0415  # without a ledger half a second would be wasted
 
     return check_url(url)
 
