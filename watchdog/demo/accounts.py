@@ -52,7 +52,7 @@ def rows(dry_run: Works, armed: Works) -> Iterator[Row]:
 
 
 def round_words(title: str, works: Works) -> str:
-    """A summary of one round: its orphans, the seconds of work for nobody, and when the last orphan ended."""
+    """A summary of one round: orphans, work for nobody, and how long the last orphan outlived the last caller."""
     left = [work.left for work in works if work.left is not None]
     orphans = [work for work in works if work.is_orphan]
     gone = [work.ended for work in orphans if work.ended is not None]
@@ -67,7 +67,7 @@ def round_words(title: str, works: Works) -> str:
 
 
 def record_words(acts: Sequence[Recorded], works: Works) -> str:
-    """A summary of the ledger: the acts of the armed round, their outcomes, and the stories without an act."""
+    """A summary of the ledger: the acts of the armed round, their outcomes, the withheld stories and the untouched ones."""
     stories = {work.pid: work.story.name for work in works}
     about = [stories.get(act.run.pid, f"pid {act.run.pid}") for act in acts]
     ended = sum(act.outcome in {Outcome.ENDED, Outcome.BETWEEN_STATEMENTS} for act in acts)

@@ -99,7 +99,7 @@ class EmbeddedServer:
                 cwd=self.directory,
                 env=clean_environment(),
                 start_new_session=True,
-                **server_identity(),  # type: ignore[call-overload]  # the types are the call's own
+                **server_identity(),  # type: ignore[call-overload]  # mypy cannot match the overloads
             )
         self.guardian.mind_process(self._process.pid)
         ends = time.monotonic() + START_PATIENCE
@@ -177,7 +177,7 @@ def _run(command: Sequence[str | Path], *, cwd: Path) -> "subprocess.CompletedPr
         check=False,
         cwd=cwd,
         env=clean_environment(),
-        **server_identity(),  # type: ignore[call-overload]  # the types are the call's own
+        **server_identity(),  # type: ignore[call-overload]  # mypy cannot match the overloads
     )
     return done
 
