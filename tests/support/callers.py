@@ -12,7 +12,7 @@ from support.servers import TestServer
 
 @contextmanager
 def killable(server: TestServer, sql: str, *, options: str = "", commit: bool = True) -> Iterator[tuple[int, int]]:
-    """A client process that runs a statement and then stays connected. Gives its pid and the pid of its backend.
+    """A client process that runs a statement and then stays connected. Yields its pid and the pid of its backend.
 
     Without `commit` it stays in the transaction.
     """

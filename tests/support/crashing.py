@@ -1,8 +1,9 @@
 """A daemon that kills itself at a named point, the callers that it watches, and the server's log of what was done.
 
 Run as `python -m support.crashing` it is a nest: a process that has imported everything and forks a daemon for each
-line of JSON on standard input, one after the other. The line has POINT and COUNT. The daemon sends itself SIGKILL when
-it reaches POINT for the COUNT-th time. The product has no hooks for that. Its methods are wrapped in that process.
+line of JSON on standard input, one after the other. The line names a configuration file, a log file, POINT and
+COUNT. The daemon sends itself SIGKILL when it reaches POINT for the COUNT-th time. The product has no hooks for that.
+Its methods are wrapped in that process.
 """
 
 import asyncio
@@ -192,7 +193,7 @@ def performed(server: TestServer, *, since: int = 0) -> Performed:
 
 @contextmanager
 def statements_logged(server: TestServer) -> Iterator[int]:
-    """Log the statements of the role `canceller`. Gives the size of the server's log at the beginning, in bytes."""
+    """Log the statements of the role `canceller`. Yields the size of the server's log at the beginning, in bytes."""
     server.run("ALTER ROLE canceller SET log_statement = 'all'")
     try:
         yield server.embedded.log.stat().st_size

@@ -1,4 +1,4 @@
-"""The Postgres binaries of every supported version, unpacked into `.cache` of the checkout.
+"""The Postgres binaries of every supported version, from a binary package, unpacked into `.cache` of the checkout.
 
 `python -m support.matrix` fetches them. `make matrix-binaries` runs that.
 """

@@ -32,7 +32,7 @@ def running(command: list[str], *, guardian: Guardian) -> Iterator[None]:
 def running_prometheus(
     binary: str, address: str, *, folder: Path, guardian: Guardian, more: dict[str, Any] | None = None
 ) -> Iterator[str]:
-    """A Prometheus server that scrapes the daemon at `address`. Gives the URL of the Prometheus server."""
+    """A Prometheus server that scrapes the daemon at `address`. Yields the URL of the Prometheus server."""
     port = free_port()
     target = urllib.parse.urlsplit(address).netloc
     config = {
@@ -56,10 +56,10 @@ def running_prometheus(
 
 @contextmanager
 def webhook(received: list[dict[str, Any]]) -> Iterator[str]:
-    """A webhook that appends each posted JSON document to `received`. Gives its URL."""
+    """A webhook that appends each posted JSON document to `received`. Yields its URL."""
 
     class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:  # the library's name
+        def do_POST(self) -> None:  # the name that BaseHTTPRequestHandler requires
             received.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
             self.send_response(200)
             self.end_headers()

@@ -242,7 +242,7 @@ async def exported_of(look: Look) -> Exported:
 
 @contextmanager
 def apart(*, guardian: Guardian, subnet: str) -> Iterator[tuple[tuple[str, ...], str]]:
-    """A network namespace behind a veth link. Gives the command prefix that runs in it, and the link's name in it.
+    """A network namespace behind a veth link. Yields the command prefix that runs in it, and the link's name in it.
 
     Our end of the link has the address `subnet`.1, the other end has `subnet`.2. The namespace ends with a process that
     lives in it, even if the tests are killed. The link is deleted first, because open connections without a peer would

@@ -132,7 +132,7 @@ def make_standby(primary: TestServer, *, guardian: Guardian, settings: Mapping[s
         check=True,
         capture_output=True,
         cwd=directory,
-        **identity,  # type: ignore[call-overload]  # the types are the call's own
+        **identity,  # type: ignore[call-overload]  # mypy cannot match the overloads
     )
     embedded.start()
     return TestServer(embedded)
