@@ -67,7 +67,7 @@ def round_words(title: str, works: Works) -> str:
 
 
 def record_words(acts: Sequence[Recorded], works: Works) -> str:
-    """A summary of the ledger: the acts of the armed round, their outcomes, the withheld stories and the untouched ones."""
+    """A summary of the ledger: acts of the armed round, their outcomes, withheld stories and untouched stories."""
     stories = {work.pid: work.story.name for work in works}
     about = [stories.get(act.run.pid, f"pid {act.run.pid}") for act in acts]
     ended = sum(act.outcome in {Outcome.ENDED, Outcome.BETWEEN_STATEMENTS} for act in acts)
