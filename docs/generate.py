@@ -6,7 +6,9 @@ from typing import Any
 
 import yaml
 
+from watchdog.core.acting.protections import PROTECTIONS
 from watchdog.core.doctor.grants import grants
+from watchdog.core.judging.evidence import EVIDENCE
 from watchdog.settings.environment import scalar_names
 from watchdog.settings.load import json_schema
 from watchdog.web.metric import Metric
@@ -42,6 +44,27 @@ where a duration is meant, and words that YAML turns into booleans or other numb
 """
 
 
+EVIDENCE_HEAD = """
+## Evidence
+
+The words of `policy.rules[].evidence`, of findings and of the label `evidence`, weakest first. A finding lists all that
+it has; metrics carry the strongest.
+
+| evidence | a run has it if |
+|---|---|
+"""
+
+PROTECTIONS_HEAD = """
+## Protections
+
+A run that one of these protects is not acted on; the first one in this order is the reason that metrics, log and ledger
+carry. Those with a yes are tested once more in the statement that signals, because they can begin after the look.
+
+| reason | a run is protected if | tested again |
+|---|---|---|
+"""
+
+
 def metrics_page() -> str:
     """The page about metrics."""
     parts = [METRICS_HEAD]
@@ -63,6 +86,17 @@ def configuration_page() -> str:
         "`PGWATCHDOG_BUDGET` and `PGWATCHDOG_NAME` describe one cluster. `PGWATCHDOG_CONFIG_FILE`,\n"
         "`PGWATCHDOG_LOG_LEVEL` and `PGWATCHDOG_LOG_FORMAT` stand for flags. Any other variable with this prefix is\n"
         "an error, except what Kubernetes injects for a Service of our name.\n"
+        f"{EVIDENCE_HEAD}{_evidence()}{PROTECTIONS_HEAD}{_protections()}"
+    )
+
+
+def _evidence() -> str:
+    return "".join(f"| `{kind.name}` | {kind.meaning} |\n" for kind in EVIDENCE)
+
+
+def _protections() -> str:
+    return "".join(
+        f"| `{each.reason}` | {each.meaning} | {'yes' if each.guarded else 'no'} |\n" for each in PROTECTIONS
     )
 
 

@@ -15,7 +15,7 @@ SCRAM_ITERATIONS_FROM = 16
 
 
 @dataclass(slots=True)
-class Crowd:
+class Backends:
     """Open sessions on one server, as many of them running as was asked for."""
 
     server: TestServer
@@ -44,13 +44,13 @@ class Crowd:
 
 
 @contextmanager
-def crowd_on(server: TestServer) -> Iterator[Crowd]:
+def backends_on(server: TestServer) -> Iterator[Backends]:
     """A crowd that leaves at the end; its passwords are made cheap to check, it is not what is measured."""
     if server.major >= SCRAM_ITERATIONS_FROM:
         server.run(CHEAP_PASSWORDS.format(password=server.embedded.password))
-    crowd = Crowd(server)
+    backends = Backends(server)
     try:
-        yield crowd
+        yield backends
     finally:
-        for each in crowd.sessions:
+        for each in backends.sessions:
             each.close()

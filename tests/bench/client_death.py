@@ -57,7 +57,7 @@ class Witness:
 
 
 @dataclass(frozen=True, slots=True)
-class Deaths:
+class ClientDeaths:
     """Seconds from each kill to the finding, and from each kill to the end by the server's own check."""
 
     size: Size
@@ -75,16 +75,18 @@ class Deaths:
         )
         section = Section(
             "From the client's death to the finding",
-            f"{2 * size.kills} psql processes wait for a statement and are killed (SIGKILL) one at a time, the next "
-            f"after {size.pauses[0]:g} to {size.pauses[1]:g} s, in turn one that the daemon looks after and one whose "
-            "session has the server's own check. Every one of them has stood in a poll before. Milliseconds.",
+            f"{2 * size.kills} psql processes each wait for a statement. They are killed with SIGKILL one at a time, "
+            f"with {size.pauses[0]:g} to {size.pauses[1]:g} s in between. Every second one has "
+            "client_connection_check_interval set in its session: for these, the time until the server ends the "
+            "session is measured. For the others, the time until the daemon reports the finding is measured. Each of "
+            "them was seen in a poll before it was killed. Times are milliseconds.",
             table(("who notices", "kills", "p50", "p99", "max"), rows),
             (Goal("client's death to the finding, median", GOAL, median, " ms", 0),),
         )
         return (section,)
 
 
-async def measure(size: Size, *, guardian: Guardian) -> Deaths:
+async def measure(size: Size, *, guardian: Guardian) -> ClientDeaths:
     """Kill them all, on a server of their own."""
     settings = {"max_connections": str(2 * size.kills + 20), "log_timezone": "UTC"}
     server = make_server(guardian=guardian, settings=settings)
@@ -105,7 +107,7 @@ async def measure(size: Size, *, guardian: Guardian) -> Deaths:
                 await _until(lambda: _of(WATCHED, killed) <= witness.found_at.keys())
                 await _until(lambda: {pids[each] for each in _of(CHECKED, killed)} <= _ends(server.embedded.log).keys())
             ends = _ends(server.embedded.log)
-            return Deaths(
+            return ClientDeaths(
                 size,
                 Spread.of(witness.found_at[each] - killed[each] for each in _of(WATCHED, killed)),
                 Spread.of(ends[pids[each]] - killed[each] for each in _of(CHECKED, killed)),

@@ -54,7 +54,7 @@ class Benchmark(Generic[S]):
 
 BENCHMARKS: dict[str, Benchmark[Any]] = {  # each with the sizes of its own
     "overshoot": Benchmark("overshoot past the crossing", overshoot.measure, overshoot.FULL, overshoot.SHORT),
-    "deaths": Benchmark(
+    "client_death": Benchmark(
         "from the client's death to the finding", client_death.measure, client_death.FULL, client_death.SHORT
     ),
     "poll_cost": Benchmark("what a poll costs the server", poll_cost.measure, poll_cost.FULL, poll_cost.SHORT),

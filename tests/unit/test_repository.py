@@ -132,6 +132,28 @@ def test_the_generated_pages_agree_with_the_code() -> None:
         assert (ROOT / name).read_text() == page(), f"{name}: make docs"
 
 
+@pytest.mark.parametrize(("change", "word"), [("A protection", "sync_?rep"), ("A metric", "label_values_folded")])
+def test_the_list_of_a_change_names_every_place_that_an_earlier_one_touched(change: str, word: str) -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    section = text[text.index(f"### {change}\n") + 4 :].partition("\n### ")[0]
+    listed = set(re.findall(r"`([^`\s]+\.(?:py|sql|md|txt|yaml))`", section))
+    touched = {
+        str(file.relative_to(ROOT))
+        for top in ("watchdog", "docs", "deploy", "README.md", "tests/golden")
+        for file in ((ROOT / top).rglob("*") if (ROOT / top).is_dir() else [ROOT / top])
+        if file.suffix in {".py", ".sql", ".md", ".txt", ".yaml"} and re.search(word, file.read_text(), re.IGNORECASE)
+    }
+    missing = {name for name in touched if not any(name == each or name.endswith(f"/{each}") for each in listed)}
+    assert missing == set()
+
+
+def test_every_path_that_contributing_names_is_there() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    paths = re.findall(r"`((?:watchdog|tests|docs|deploy|config)/[^`\s]*)`", text)
+    assert len(paths) > 30
+    assert [path for path in paths if not (ROOT / path).exists()] == []
+
+
 def test_every_relative_link_in_the_documentation_leads_somewhere() -> None:
     for page in (*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")):
         for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):

@@ -23,10 +23,10 @@ from watchdog.demo.server import EmbeddedServer, clean_environment, python_comma
 from watchdog.demo.stories import Story
 from watchdog.demo.works import Work, server_log
 
-LONGEST = 90.0
+MAX_ROUND = 90.0
 """Seconds after which a round is aborted."""
 
-SHORTEST = 0.5
+MIN_AGE = 0.5
 """Seconds after its start for which work is not taken as ended, because its statement may not be visible yet."""
 
 FAREWELL = 3.0
@@ -74,7 +74,7 @@ class Stage:
         observer = asyncio.create_task(self._observe())
         self._playing = len(cast)
         try:
-            async with asyncio.timeout(LONGEST), asyncio.TaskGroup() as group:
+            async with asyncio.timeout(MAX_ROUND), asyncio.TaskGroup() as group:
                 for story in cast:
                     group.create_task(self._play(story))
                 group.create_task(self._until_quiet())
@@ -161,7 +161,7 @@ class Stage:
         """Record the work that has ended."""
         now = self._now()
         for work in self.works.values():
-            if work.ended is None and work.pid not in running and now - work.began > SHORTEST:
+            if work.ended is None and work.pid not in running and now - work.began > MIN_AGE:
                 work.ended = now
                 if work.for_nobody is not None:
                     self._tell(work.story, f"the work has ended, {work.for_nobody:.1f} s after its caller left")
