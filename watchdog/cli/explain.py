@@ -1,4 +1,4 @@
-"""`pgwatchdog explain`: one backend walked through budgets, evidence, rules and protections."""
+"""`pgwatchdog explain`: shows how budgets, evidence, rules and protections apply to one backend."""
 
 import asyncio
 import os

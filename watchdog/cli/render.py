@@ -1,4 +1,7 @@
-"""Reports as text: a table for 80 columns, Markdown, JSON. Says what was not read and what was not judged."""
+"""Renders reports as a table for 80 columns, as Markdown and as JSON.
+
+Every table and Markdown report names the clusters that were not read and the work that was not judged.
+"""
 
 import json
 import shutil
@@ -36,9 +39,10 @@ HOW_TO_JUDGE = "No budget to judge by: give --budget 15min, or budgets in a conf
 
 
 def table(states: Sequence[State], *, book: BudgetBook, arming: bool = False, color: bool | None = None) -> str:
-    """The report for people, a section per cluster.
+    """The report as text with one section per cluster.
 
-    `arming`: say whether each is armed, and if not, why; `color` None: as the terminal can.
+    With `arming` each section says whether the cluster is armed, and if not, why. `color` is passed
+    to `drawn`.
     """
 
     def draw(console: Console) -> None:
@@ -67,7 +71,7 @@ def markdown(states: Sequence[State], *, book: BudgetBook, arming: bool = False)
 
 
 def as_json(states: Sequence[State], *, book: BudgetBook, lines: bool) -> str:
-    """The report for machines, the same shape as `/api/v1/findings`; `lines`: all of it on one line."""
+    """The report as JSON with the same structure as `/api/v1/findings`. With `lines` it is written on one line."""
     records = [cluster_record(state, server=state.server, judges=not book.empty) for state in states]
     return json.dumps({"clusters": records}, indent=None if lines else 2) + "\n"
 
@@ -97,7 +101,7 @@ def _headline(state: State) -> str:
 
 
 def _notes(state: State, *, book: BudgetBook, arming: bool) -> list[str]:
-    """What must be said so that silence is not read as health."""
+    """Notes about what was not read or not judged, so that a report without findings is not misread."""
     if isinstance(state, Unread):
         return [f"Not read ({str(state.reason).replace('_', ' ')}): {state.detail}"]
     armed, *reasons = arming_words(state)

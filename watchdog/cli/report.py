@@ -1,4 +1,4 @@
-"""`pgwatchdog report`: one look at every cluster, or one after the other, for people and scripts."""
+"""`pgwatchdog report`: looks at every cluster, once or repeatedly, and prints what it found."""
 
 import asyncio
 from collections.abc import Sequence
@@ -55,7 +55,7 @@ def report(
 
 
 def exit_code(states: Sequence[State]) -> Exit:
-    """What a report ends with: what could not be read weighs more than what was found."""
+    """The exit code of a report. A cluster that was not read completely has precedence over findings."""
     if any(isinstance(state, Unread) or not state.complete for state in states):
         return Exit.UNREAD
     looks = [state for state in states if isinstance(state, Look)]
@@ -83,7 +83,7 @@ async def _state(cycle: Cycle) -> State:
         return await cycle.look(tick=True)
     except ReadError as error:
         return Unread(cycle.server, error.reason, str(error))
-    except Exception as error:  # noqa: BLE001  # a bug in one cluster's look leaves the others' alone
+    except Exception as error:  # noqa: BLE001  # because a bug in one look must not prevent the others
         get_logger().exception(Event.INTERNAL_ERROR, server=cycle.server)
         cycle.close()
         return Unread(cycle.server, Reason.INTERNAL, f"{type(error).__name__}: {error}")
