@@ -23,6 +23,7 @@ from watchdog.core.present.phrases import (
     arming_words,
     failure_words,
     gravest_first,
+    limit_words,
     nothing_found,
     span,
     untested_words,
@@ -107,23 +108,19 @@ def _notes(state: State, *, book: BudgetBook, arming: bool) -> list[str]:
     armed, *reasons = arming_words(state)
     notes = [f"{armed} {'; '.join(reasons)}".strip()] if arming else []
     counts = state.judgement.unjudged
-    if not state.complete:
+    if not state.snapshot.sees_all:
         hidden = f"{counts['insufficient_privilege']} sessions are hidden from our role"
         notes.append(f"Read only in part: {hidden}. GRANT pg_monitor to it.")
-    if counts["tracking_off"]:
-        notes.append(f"{counts['tracking_off']} sessions have track_activities off and cannot be judged.")
+    if state.census.tracking_is_off:
+        notes.append("Read only in part: track_activities is off on the server.")
     if counts["unusable_key"]:
         notes.append(f"{counts['unusable_key']} job names cannot be used: cut at 63 bytes, ambiguous or incomplete.")
-    if counts["no_budget"] and not book.empty:
-        notes.append(f"{counts['no_budget']} running without a budget: not judged.")
-    if counts["no_start"]:
-        notes.append(f"{counts['no_start']} running without a visible start: not judged.")
     notes += failure_words(state)
     untested = untested_words(state)
     if untested is not None:
         notes.append(untested)
-    silence = nothing_found(state, judges=not book.empty)
-    return notes if silence is None else [*notes, silence]
+    last = nothing_found(state, judges=not book.empty) or limit_words(state)
+    return notes if last is None else [*notes, last]
 
 
 def _findings(verdicts: Iterable[Verdict]) -> Table:

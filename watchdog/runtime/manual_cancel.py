@@ -23,6 +23,7 @@ from watchdog.core.present.look import Look
 from watchdog.runtime.arming import DisarmFile
 from watchdog.runtime.cycle import Cycle
 from watchdog.runtime.ports import Ledger
+from watchdog.runtime.single_look import look_with_sockets
 
 PATIENCE = 5.0
 """Seconds to wait for an effect of the signal."""
@@ -55,7 +56,7 @@ async def manual_cancel(  # one parameter for each thing that a person states
     disarm = DisarmFile()
     if not rehearse and await disarm.exists(disarm_file):
         return Refusal(f"the disarm file {disarm_file} exists, or cannot be looked for")
-    look = await cycle.look(tick=True)
+    look = await look_with_sockets(cycle)
     found = _found(look, pid=pid, start=start)
     if isinstance(found, Refusal):
         return found

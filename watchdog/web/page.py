@@ -10,6 +10,7 @@ from watchdog.core.present.phrases import (
     arming_words,
     failure_words,
     gravest_first,
+    limit_words,
     nothing_found,
     socket_words,
     span,
@@ -77,4 +78,6 @@ def _cluster(server: str, state: Look | Unread | None, *, judges: bool) -> dict[
         "armed": not state.disarmed,
         "arming": arming_words(state),
         "silence": nothing_found(state, judges=judges),
+        "limits": limit_words(state),
+        "tracking_is_off": state.census.tracking_is_off,
     }
