@@ -57,6 +57,7 @@ class SessionSettingsRow(NamedTuple):
     tcp_keepalives_interval: str
     tcp_keepalives_count: str
     tcp_user_timeout: str
+    transaction_timeout: str | None
 
 
 class WhoamiRow(NamedTuple):
@@ -68,6 +69,13 @@ class WhoamiRow(NamedTuple):
     client_port: int | None
 
 
+class NoRow(NamedTuple):
+    """A statement that returns no rows."""
+
+
+TRANSACTION_BEGIN = Statement("transaction_begin", NoRow)
+TRANSACTION_END = Statement("transaction_end", NoRow)
+OWN_ISOLATION = Statement("own_isolation", NoRow)
 PID = Statement("pid", PidRow)
 OWN_TIMEOUT = Statement("own_timeout", OwnTimeoutRow)
 SESSION_SETTINGS = Statement("session_settings", SessionSettingsRow)
@@ -142,10 +150,11 @@ async def open_session(connect: Connect, *, timeout: float, idle_limit: float, f
     connection = await connect(timeout=timeout)
     connection.prepare_threshold = None
     try:
-        [(greeted,)] = await _insist(connection, PID, (), timeout=timeout)
+        greeted = await _answering_pid(connection, timeout=timeout)
         behind_pooler = greeted != connection.info.backend_pid
         if not behind_pooler:
             connection.prepare_threshold = 0
+            await _insist(connection, OWN_ISOLATION, (), timeout=timeout)
             limit, idle = _limits(timeout=timeout, idle_limit=idle_limit)
             await _insist(connection, OWN_TIMEOUT, (limit,), timeout=timeout)
             await _bounded(connection, _execute(connection, SESSION_SETTINGS, (idle, idle)), timeout=timeout)
@@ -162,6 +171,26 @@ async def open_session(connect: Connect, *, timeout: float, idle_limit: float, f
         behind_pooler=behind_pooler,
         own_endpoint=endpoint_of(own.client_addr, own.client_port),
     )
+
+
+async def _answering_pid(connection: Connection, *, timeout: float) -> int:
+    """The pid of the backend that answers, read in a transaction of an isolation level that works everywhere.
+
+    A very short statement_timeout of our role may cancel one of the statements, so all of them are repeated then.
+    """
+    for attempt in range(ATTEMPTS + 1):
+        try:
+            await _bounded(connection, _execute(connection, TRANSACTION_BEGIN, ()), timeout=timeout)
+            [row] = await _bounded(connection, _execute(connection, PID, ()), timeout=timeout)
+        except ReadError:
+            if connection.closed or attempt == ATTEMPTS:
+                raise
+        else:
+            return row.pid
+        finally:
+            if not connection.closed:
+                await _insist(connection, TRANSACTION_END, (), timeout=timeout)
+    raise AssertionError("the last attempt returns or raises")
 
 
 def _limits(*, timeout: float, idle_limit: float) -> tuple[str, str]:
@@ -197,7 +226,7 @@ async def _execute(
         if statement not in connection.checked:
             statement.check([column.name for column in cursor.description or ()])
             connection.checked.add(statement)
-        return statement.rows(await cursor.fetchall())
+        return statement.rows(await cursor.fetchall() if cursor.description is not None else ())
 
 
 async def _bounded(connection: Connection, work: Coroutine[object, object, Result], *, timeout: float) -> Result:
