@@ -125,7 +125,9 @@ class Daemon:
         try:
             settings = self.reload()
         except Exception as error:  # noqa: BLE001  # whatever is wrong with it, the old one stays in force
-            problems = list(error.problems) if isinstance(error, ConfigurationError) else [repr(error)]
+            # The words of any other error may quote what the file holds.
+            unexpected = [f"it cannot be read: {type(error).__name__}"]
+            problems = list(error.problems) if isinstance(error, ConfigurationError) else unexpected
             self.own.reload_failed = self.arming.reload_failed = True
             get_logger().error(Event.RELOAD_FAILED, problems=problems)
             return problems
