@@ -56,6 +56,7 @@ golden: $(STAMP) ## Write the golden files anew; read the difference before you 
 	@PGWATCHDOG_GOLDEN=write $(BIN)/pytest -q tests -k golden $(ARGS)
 
 docs: $(STAMP) ## Write the generated pages and manifests anew from the code
+	@$(BIN)/python deploy/prometheus/rules.py
 	@$(BIN)/python docs/generate.py
 	@$(BIN)/python deploy/grafana/dashboard.py
 

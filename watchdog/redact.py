@@ -1,7 +1,6 @@
-"""Text from outside made fit for a message: secrets taken out, control characters escaped, one line, bounded.
+"""Makes the text of other programs and drivers fit for a message.
 
-For what other programs and drivers say. It is a second line of defence: our own messages quote no value of a key
-that can hold a secret.
+Secrets are replaced, control characters are escaped, and the length is limited.
 """
 
 import re
@@ -9,7 +8,7 @@ from collections.abc import Iterable
 
 MASK = "***"
 MAX_LENGTH = 200
-"""Characters of a text that are shown, unless it is said otherwise."""
+"""Default limit of the length, in characters."""
 
 _USERINFO = re.compile(r"(?<=://)\S*@")
 _NAMES = r"[a-z_-]*(?:passw|passphrase|pwd|secret|token|credential|api_?key)[a-z_-]*"
@@ -18,10 +17,10 @@ _TOKEN = re.compile(r"[A-Za-z0-9+/=_-]{16,}")
 
 
 def redacted(text: str, secrets: Iterable[str | None]) -> str:
-    """`text` without these secrets and without what looks like one.
+    """`text` without these secrets and without what looks like a secret.
 
-    That is what follows `password=`, `token:` and the like, the user information of a URL, and any run of 16 or more
-    characters of base64 or hexadecimal that has a digit in it.
+    These are the value after `password=`, `token:` and similar names, the user information of a URL, and 16 or more
+    characters of base64 or hexadecimal in a row if one of them is a digit.
     """
     text = _without(text, secrets)
     text = _ASSIGNED.sub(rf"\1{MASK}", _USERINFO.sub(f"{MASK}@", text))
@@ -30,7 +29,7 @@ def redacted(text: str, secrets: Iterable[str | None]) -> str:
 
 
 def masked(text: str, secrets: Iterable[str | None], *, limit: int = MAX_LENGTH) -> str:
-    """`text` without these secrets. What only looks like one stays: names of hosts and databases do."""
+    """`text` without these secrets. What only looks like a secret is kept: the name of a host can look like one."""
     return _escaped(_without(text, secrets), limit=limit)
 
 

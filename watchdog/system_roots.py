@@ -1,13 +1,13 @@
 """The system's root certificates for `sslrootcert=system`.
 
-libpq then asks its OpenSSL for the roots, in the folder that was compiled in. The libpq inside psycopg's binary wheel
-has one that no system has, so every certificate would be refused. Where SSL_CERT_FILE or SSL_CERT_DIR is set, OpenSSL
-takes that and nothing is done here.
+With this value libpq uses the default directory of its OpenSSL, which is compiled in. The libpq inside psycopg's binary
+wheel has a directory that exists on no system, so every certificate would be refused. Therefore the path of the
+system's bundle is passed as `sslrootcert`, with `sslmode=verify-full`. If SSL_CERT_FILE or SSL_CERT_DIR is set, OpenSSL
+uses that, and nothing is replaced.
 
-Passing the bundle's path as `sslrootcert` together with `sslmode=verify-full` means the same: libpq itself allows no
-other sslmode beside `system`. One thing is stricter: beside a file, revocation lists (`sslcrl`, `sslcrldir`,
-`~/.postgresql/root.crl`) are read, beside `system` they are not. SSL_CERT_FILE is not set in our own environment,
-because password commands inherit it and name look-ups read the environment in other threads.
+This is equivalent: with `system`, libpq allows no other sslmode. It differs in one point, which is stricter: with a
+file libpq also reads revocation lists (`sslcrl`, `sslcrldir`, `~/.postgresql/root.crl`). Setting SSL_CERT_FILE in our
+own process would change the environment of password commands, and other threads read the environment in name look-ups.
 """
 
 import ssl
@@ -26,12 +26,12 @@ Parameters = Mapping[str, str]
 
 
 def system_roots(parameters: Parameters, *, env: Mapping[str, str], bundles: Sequence[Path] = BUNDLES) -> Parameters:
-    """The parameters of libpq that replace `sslrootcert=system`; empty where nothing is to be replaced.
+    """The libpq parameters that replace `sslrootcert=system`. Empty if nothing is to be replaced.
 
-    That is also so where a weaker sslmode is given: libpq refuses it.
+    With a weaker sslmode nothing is replaced, because libpq refuses the combination.
 
     Raises:
-        FileNotFoundError: there is no bundle; the message names where it was looked for.
+        FileNotFoundError: there is no bundle. The message names the files that were tried.
 
     """
     if not asks_for_system(parameters, env=env) or is_weak(parameters, env=env):
@@ -49,17 +49,17 @@ def system_roots(parameters: Parameters, *, env: Mapping[str, str], bundles: Seq
 
 
 def asks_for_system(parameters: Parameters, *, env: Mapping[str, str]) -> bool:
-    """True where the roots are to be the system's, by the string or by libpq's variable."""
+    """True if the connection string, or PGSSLROOTCERT, asks for the system's roots."""
     return (parameters.get("sslrootcert") or env.get("PGSSLROOTCERT")) == "system"
 
 
 def is_weak(parameters: Parameters, *, env: Mapping[str, str]) -> bool:
-    """True where an sslmode is given that libpq refuses beside the system's roots."""
+    """True if the sslmode is one that libpq refuses together with the system's roots."""
     mode = parameters.get("sslmode") or env.get("PGSSLMODE") or "verify-full"
     return asks_for_system(parameters, env=env) and mode != "verify-full"
 
 
 def _pythons_own(bundles: Sequence[Path]) -> list[Path]:
-    """Where Python's OpenSSL would look, for other layouts; not where the places are the caller's."""
+    """The bundle of Python's own OpenSSL, for other layouts. Not used with a caller's own list."""
     file = ssl.get_default_verify_paths().cafile
     return [Path(file)] if file is not None and bundles is BUNDLES else []

@@ -1,4 +1,4 @@
-"""`pgwatchdog grants`: the least-privilege SQL, printed."""
+"""`pgwatchdog grants`: prints the SQL for a role with the least privileges. It connects to no database."""
 
 from typing import Annotated
 

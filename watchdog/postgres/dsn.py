@@ -1,7 +1,8 @@
-"""Connection strings in any form that libpq takes, made explicit: service files read, hosts listed.
+"""Parses connection strings in any form that libpq accepts: reads service files and lists the hosts to try.
 
-Owns what a DSN means. Opens nothing. No message quotes a piece of a string that could be one of a password: an
-unescaped character in a URL moves pieces of the password into the host, the port or the database.
+It owns the meaning of a connection string. It opens no connection. No message quotes a part of a string that can be a
+part of a password: if a character of a URL is not percent-encoded, parts of the password are parsed as the host, the
+port or the database.
 """
 
 import configparser
@@ -32,7 +33,7 @@ _URL = ("postgresql://", "postgres://")
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One host of a connection string; `host` is None for libpq's default socket."""
+    """One host of a connection string. `host` is None for libpq's default, and where only an address is given."""
 
     host: str | None
     hostaddr: str | None
@@ -40,14 +41,14 @@ class Endpoint:
 
     @property
     def needs_lookup(self) -> bool:
-        """True for a name; False for an address, a socket directory and where an address is given."""
+        """True if the host is a name. False for an address, a socket directory, and where `hostaddr` is given."""
         if self.host is None or self.hostaddr is not None or self.host.startswith(("/", "@")):
             return False
         return not _is_address(self.host)
 
 
 def check_dsn(dsn: str) -> str | None:
-    """What is wrong with a connection string, as a sentence without its password; None if it can be used."""
+    """What is wrong with a connection string, as a sentence without the password. None if it can be used."""
     parameters = _parsed(dsn)
     if parameters is None:
         return _complaint(dsn)
@@ -57,10 +58,12 @@ def check_dsn(dsn: str) -> str | None:
 
 
 def parameters_of(dsn: str, *, env: Mapping[str, str]) -> Parameters:
-    """The string's parameters, a `service=` entry filled in from its file, the string's own values first.
+    """The parameters of the connection string and of the service that it names.
+
+    The values of the string take precedence over those of the service file.
 
     Raises:
-        ReadError: the string cannot be read, or the service is not in any file or says what libpq does not take.
+        ReadError: the string cannot be read, the service is in no file, or it has a value that libpq does not accept.
 
     """
     own = _parsed(dsn)
@@ -77,7 +80,7 @@ def parameters_of(dsn: str, *, env: Mapping[str, str]) -> Parameters:
 
 
 def variables_of(dsn: str, env: Mapping[str, str]) -> tuple[str, ...]:
-    """The names of libpq's environment variables that take part, because the string does not say it itself."""
+    """The names of the libpq environment variables that are set and that the string does not override."""
     own = _parsed(dsn) or {}
     options = [(option.envvar, option.keyword.decode()) for option in pq.Conninfo.get_defaults()]
     names = {variable.decode() for variable, keyword in options if variable and keyword not in own}
@@ -96,7 +99,7 @@ def endpoints_of(parameters: Mapping[str, str], *, env: Mapping[str, str]) -> li
 
 
 def target_of(dsn: str) -> str:
-    """Where a connection string points to, for people: host, port and database, never a password."""
+    """The server that a connection string points to, for display: host, port and database, never a password."""
     parameters = _parsed(dsn)
     if parameters is None:
         return "?"
@@ -118,7 +121,7 @@ def _is_address(host: str) -> bool:
 
 
 def _parsed(dsn: str) -> Parameters | None:
-    """What libpq reads in a connection string; None if it cannot. Its own words quote what it stumbled over."""
+    """The parameters of a connection string. None if libpq cannot parse it: its message quotes the part in question."""
     try:
         return {key: str(value) for key, value in conninfo_to_dict(dsn).items()}
     except (psycopg.ProgrammingError, UnicodeError):
@@ -126,7 +129,7 @@ def _parsed(dsn: str) -> Parameters | None:
 
 
 def _is_quotable(dsn: str) -> bool:
-    """True where no value of the string can be a piece of a password."""
+    """True if no value of the string can be a part of a password."""
     return not dsn.startswith(_URL) and "pass" not in dsn.lower()
 
 
@@ -166,7 +169,7 @@ _CHECKS = (_check_keywords, _check_host, _check_ports, _check_sslmode, _check_ro
 
 
 def _check_path(dsn: str) -> str | None:
-    """A password with a / in it, up to which libpq has read host and port: the rest is the database."""
+    """Finds an unescaped / in a password: libpq takes the rest of the password and the host as the database."""
     if not dsn.startswith(_URL):
         return None
     rest = dsn.partition("://")[2]
@@ -194,7 +197,10 @@ def _keywords() -> list[str]:
 
 
 def _service(name: str, *, env: Mapping[str, str]) -> Parameters:
-    """Read like libpq: the user's file first, then the system's. libpq itself would look hosts up in our loop."""
+    """The parameters of a service. Like libpq, it reads the user's file first, then the system's.
+
+    libpq does not read it, because it would then look up the host names in the event loop's thread.
+    """
     own = env.get("PGSERVICEFILE")
     files = [Path(own) if own else Path(env.get("HOME", "/")) / ".pg_service.conf"]
     if "PGSYSCONFDIR" in env:

@@ -1,4 +1,7 @@
-"""From what the driver raises to a bounded reason: by class and SQLSTATE, never by the words of a message."""
+"""Maps errors of the driver to a bounded set of reasons, by SQLSTATE and by SQLSTATE class.
+
+The text of a message is never used for it.
+"""
 
 import psycopg
 
@@ -27,25 +30,28 @@ _ADVICE = {
 
 
 def reason_of(state: str | None) -> Reason:
-    """The reason behind an SQLSTATE; without one nothing answered, or the link broke."""
+    """The reason for an SQLSTATE. Without one the server did not answer, or the connection broke."""
     if state is None:
         return Reason.CONNECTION_LOST
     return _BY_STATE.get(state) or _BY_CLASS.get(state[:2]) or Reason.STATEMENT
 
 
 def connect_failure(state: str | None, *, message: str, without_state: Reason = Reason.UNREACHABLE) -> ReadError:
-    """A failed attempt to connect, as a sentence with what to do about it."""
+    """The error for a failed attempt to connect. Its text says what to do, where that is known.
+
+    `without_state` is the reason if there is no SQLSTATE.
+    """
     reason = without_state if state is None else reason_of(state)
     return ReadError(reason, _sentence(reason, message))
 
 
 def no_password_failure() -> ReadError:
-    """The server asked for a password and there was none to give."""
+    """The error if the server asked for a password and none was given."""
     return ReadError(Reason.AUTHENTICATION, "the server asks for a password and none is given, or an empty one")
 
 
 def statement_failure(error: psycopg.Error) -> ReadError:
-    """A failed statement, as a sentence with what to do about it."""
+    """The error for a failed statement. Its text says what to do, where that is known."""
     reason = reason_of(error.sqlstate)
     return ReadError(reason, _sentence(reason, error.diag.message_primary or str(error)))
 

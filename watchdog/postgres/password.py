@@ -1,6 +1,7 @@
-"""The password of one cluster: from a file or a command, read anew at every connect, so a rotation needs no restart.
+"""The password of one cluster, from a file or from the output of a command.
 
-A command has a deadline of its own: it may have to ask a service that takes longer than a poll may.
+It is read at every connect, so that a new password needs no restart. A command has its own deadline, because it may
+have to ask a service that takes longer than a poll.
 """
 
 import asyncio
@@ -18,24 +19,27 @@ from watchdog.redact import last_line, redacted
 from watchdog.threads import ThreadCall
 
 COMMAND_TIMEOUT = 15.0
-"""Seconds that a command may take."""
+"""Deadline of a command, in seconds."""
 
 FAREWELL = 0.3
-"""Seconds that a killed command has to be gone, and the last of what it says to arrive."""
+"""Seconds to wait for a killed command to exit, and for the rest of its standard error."""
 
 MIN_WORD = 4
-"""Characters from which on a word of the output is taken for a secret by itself."""
+"""Length in characters from which a single word of the output counts as a secret."""
 
 MAX_OUTPUT = 65_536
-"""Bytes that a command may print."""
+"""Maximum size of the output of a command, in bytes."""
 
 MAX_SAID = 4096
-"""Bytes of what a command says on standard error that are kept, the last ones."""
+"""The last bytes of standard error that are kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class Password:
-    """Where the password comes from; neither: the connection string or libpq's own means provide it."""
+    """Where the password comes from: `file` or `command`.
+
+    If neither is set, the connection string or libpq's own sources provide it.
+    """
 
     file: Path | None = None
     command: tuple[str, ...] | None = None
@@ -43,12 +47,12 @@ class Password:
     _reader: ThreadCall = field(default_factory=ThreadCall, compare=False)
 
     async def read(self, *, timeout: float, secrets: Collection[str | None] = ()) -> str | None:
-        """The password, or None where it comes from elsewhere.
+        """The password, or None if it comes from neither a file nor a command.
 
-        `timeout` (seconds) is for a file. `secrets` are taken out of what a command says.
+        `timeout` (seconds) is the deadline for a file. `secrets` are removed from the standard error of a command.
 
         Raises:
-            ReadError: the file or the command gives none.
+            ReadError: the file or the command gives no password within its deadline.
 
         """
         if self.file is not None:
@@ -82,12 +86,12 @@ async def _from_command(command: tuple[str, ...], *, timeout: float, secrets: Co
 
 
 def _secrets(output: str) -> list[str]:
-    """What a command has printed: the whole of it, and its words, since it may be more than the password."""
+    """The whole output of a command, and its single words: it may have printed more than the password."""
     return [output.strip(), *(word for word in output.split() if len(word) >= MIN_WORD)]
 
 
 async def _run(command: tuple[str, ...], *, out: "_Pipe", err: "_Pipe", timeout: float) -> str | None:
-    """Run a command to its end; why it has failed, or None."""
+    """Run a command. Returns why it failed, or None."""
     process = await asyncio.create_subprocess_exec(
         *command, stdin=asyncio.subprocess.DEVNULL, stdout=out.writer, stderr=err.writer, start_new_session=True
     )
@@ -107,7 +111,7 @@ async def _run(command: tuple[str, ...], *, out: "_Pipe", err: "_Pipe", timeout:
 
 
 async def _end(process: asyncio.subprocess.Process, out: "_Pipe") -> None:
-    """End the command, or what it has left behind with its output still open."""
+    """Kill the command if it still runs, and the children that hold its output open."""
     if process.returncode is None or not out.ended.is_set():
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
@@ -122,7 +126,7 @@ async def _wait(what: "asyncio.subprocess.Process | asyncio.Event", *, timeout: 
 
 @dataclass(slots=True, kw_only=True)
 class _Pipe(asyncio.Protocol):
-    """A pipe that a command writes to, read as it comes. Keeps the first bytes or the last, up to `limit`."""
+    """A pipe that a command writes to. Keeps the first or the last `limit` bytes."""
 
     limit: int
     keeps_last: bool
@@ -133,7 +137,7 @@ class _Pipe(asyncio.Protocol):
 
     @property
     def text(self) -> str:
-        """What was kept; not the rest of a word whose beginning was not, which may be the rest of a secret."""
+        """The bytes kept, as text. A word without its beginning is left out, because it may be a part of a secret."""
         text = self.kept.decode(errors="replace")
         return re.sub(r"^\S+", "", text) if self.keeps_last and self.overflown else text
 
@@ -156,7 +160,7 @@ class _Pipe(asyncio.Protocol):
 
 @contextlib.asynccontextmanager
 async def _pipe(limit: int, *, keeps_last: bool) -> AsyncIterator[_Pipe]:
-    """A pipe of our own: a child that a command leaves behind may hold it open, and then it is closed here."""
+    """A pipe whose reading end is closed here: a child that the command leaves behind may hold the other end open."""
     reading, writing = os.pipe()
     pipe = _Pipe(limit=limit, keeps_last=keeps_last, writer=writing)
     with os.fdopen(reading, "rb", buffering=0) as reader:

@@ -1,7 +1,7 @@
-"""TLS: the system's roots where libpq cannot find them, and whether an attempt to connect failed in its handshake.
+"""TLS: passes the system's root certificates to libpq, and recognises a failed handshake.
 
-A failed handshake has no SQLSTATE. It is told by how far the connection had come before its last step: by the status
-that libpq gives, and by the one byte with which a server answers a request for TLS.
+A failed handshake has no SQLSTATE. It is recognised by the state of the connection before the last step: the status
+from libpq, and the one byte with which a server answers the request for TLS.
 """
 
 import os
@@ -21,21 +21,21 @@ Parameters = dict[str, str]
 
 
 class Handshake(Enum):
-    """Where TLS stood before the last step of an attempt."""
+    """The state of TLS before the last step of an attempt to connect."""
 
     NONE = auto()
-    """No TLS, or the server has not answered the request for it, or what followed had nothing to do with it."""
+    """No TLS, no answer to the request for TLS yet, or past the handshake."""
 
     UNDER_WAY = auto()
-    """The server has answered the request for TLS, with yes or no. What fails now is TLS."""
+    """The server has answered the request for TLS with yes or no. A failure now is a failure of TLS."""
 
     UNCONFIRMED = auto()
-    """We have finished, and the next that comes is the server's first answer: an ErrorResponse, a request for
-    authentication, or the alert with which a server of TLS 1.3 refuses our certificate."""
+    """Our side of the handshake is done, and the server's answer is there: a message of the protocol, or the alert with
+    which a TLS 1.3 server refuses a client certificate."""
 
 
 def handshake_of(pgconn: PGconn) -> Handshake:
-    """Where TLS stands before the next step."""
+    """The state of TLS before the next step."""
     match pgconn.status:
         case pq.ConnStatus.SSL_STARTUP if pgconn.ssl_in_use or _arrived(pgconn) in {b"S", b"N"}:
             return Handshake.UNDER_WAY
@@ -45,10 +45,10 @@ def handshake_of(pgconn: PGconn) -> Handshake:
 
 
 def with_system_roots(parameters: Parameters, *, env: Mapping[str, str], bundles: Sequence[Path]) -> Parameters:
-    """The parameters, the system's bundle in place of `sslrootcert=system`.
+    """The parameters, with the system's bundle in place of `sslrootcert=system`.
 
     Raises:
-        ReadError: there is no bundle (`tls`), or an sslmode that does not go with it (`configuration`).
+        ReadError: there is no bundle (`tls`), or the sslmode is too weak (`configuration`).
 
     """
     if is_weak(parameters, env=env):
@@ -60,7 +60,7 @@ def with_system_roots(parameters: Parameters, *, env: Mapping[str, str], bundles
 
 
 def _arrived(pgconn: PGconn) -> bytes:
-    """The next byte on the connection, left there; empty where there is none, or the other side has closed."""
+    """The next byte on the connection, not consumed. Empty if there is none or the other side has closed."""
     try:
         with socket.socket(fileno=os.dup(pgconn.socket)) as end:
             return end.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)

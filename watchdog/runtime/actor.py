@@ -1,6 +1,7 @@
-"""The actor of one cluster: may it act, and if policy says so, intent, signal and answer, in this order.
+"""The actor of one cluster: it checks whether it may act, and carries out the acts that policy has decided on.
 
-The ledger comes first: without a durable intent nothing is signalled. What disarms is asked again before each signal.
+The intent of an act is written to the ledger before the signal is sent, and its answer after that. Without a durable
+intent nothing is signalled. What disarms is checked again before each signal.
 """
 
 import secrets
@@ -49,16 +50,16 @@ class Actor:
     _recalled: int = -1
 
     def __post_init__(self) -> None:
-        """Begin without the lease."""
+        """Start without the lease."""
         self.leadership = Leadership(self.source)
 
     @property
     def lease(self) -> Lease:
-        """Who leads, as far as the last look knows."""
+        """Who holds the lease, as of the last look."""
         return self.leadership.lease
 
     def apply_config(self, other: Acting, *, rules_changed: bool) -> None:
-        """Take on a new configuration. Other rules, keys or another ledger make a new actor."""
+        """Take on a new configuration. Other rules, another mode of the cluster or another ledger make a new actor."""
         if not isinstance(other, Actor):
             return
         other_ledger = self.outbox.use(other.outbox.ledger)
@@ -68,7 +69,10 @@ class Actor:
         self.enforces, self.allow_untested = other.enforces, other.allow_untested
 
     def inherit_state(self, before: Acting) -> None:
-        """Follow another actor of the same cluster: whatever it did, we begin anew."""
+        """Take over the generation and the unwritten records of an earlier actor of the same cluster.
+
+        The first `status` begins a new generation.
+        """
         if isinstance(before, Actor):
             self.leadership.generation = before.leadership.generation
             self.outbox.unwritten = before.outbox.unwritten
@@ -76,7 +80,7 @@ class Actor:
     async def status(  # what a look knows by now
         self, memory: PolicyMemory, *, census: Census, complete: bool, tick: bool, policy: Policy, at: datetime
     ) -> tuple[ActingStatus, PolicyMemory]:
-        """Where we stand now, and the memory with what the ledger knows where an actor has begun anew."""
+        """Whether we may act now, and the memory. For a new actor, what the ledger knows is added to the memory."""
         came = await self._renew_lease(tick=tick)
         own = await self._own_reasons()
         if self.outbox.failed and tick:
@@ -101,7 +105,7 @@ class Actor:
     async def carry_out(
         self, due: Sequence[Due], *, memory: PolicyMemory, at: datetime, read_at: float
     ) -> list[ActResult]:
-        """Carry out what is due, and say of each what became of it; `read_at` is the snapshot's monotonic second."""
+        """Carry out what is due, and return the result of each. `read_at` is the snapshot's monotonic second."""
         acts = [self._act(verdict, memory=memory, at=at) for verdict in due]
         if not acts:
             return []
@@ -117,22 +121,22 @@ class Actor:
         retries: Iterable[Retry],
         at: datetime,
     ) -> None:
-        """Put on record what came of acts; what cannot be written now is written with the next."""
+        """Record the results of acts. What cannot be written now is kept and written later."""
         await self.outbox.put(results, effects=effects, retries=retries, at=at)
 
     async def run_beside(self) -> Never:
-        """What runs beside the looks until cancelled: a ledger that failed is tried again."""
+        """Run beside the looks until cancelled: retry a ledger that has failed."""
         await self.outbox.run_probes()
 
     async def _renew_lease(self, *, tick: bool) -> bool:
-        """Keep the lease, unless the ledger refuses this version: then another one may act that can use it."""
+        """Renew the lease. If the ledger refuses this version, release it, so that another version may act."""
         if self.outbox.refused:
             await self.leadership.give_up()
             return False
         return await self.leadership.renew(tick=tick)
 
     async def _own_reasons(self) -> tuple[DisarmReason, ...]:
-        """What disarms this process at this very moment."""
+        """Every reason of this process to be disarmed now."""
         by_file = await self._disarm_file.exists(self.arming.disarm_file)
         reasons = self.arming.disarm_reasons(cluster_enforces=self.enforces, by_file=by_file)
         self.arming.take_note(reasons)
@@ -147,7 +151,7 @@ class Actor:
             yield self.lease.disarm_reason
 
     async def _recall(self, memory: PolicyMemory, *, limits: Limits, at: datetime) -> PolicyMemory:
-        """Read the ledger once for each new actor; whoever does not lead has nothing to remember."""
+        """Read the ledger once for each new actor, but not while it fails or another pgwatchdog holds the lease."""
         generation = self.leadership.generation
         waits = self.outbox.failed or self.lease.disarm_reason in _NOT_US
         if self.outbox.ledger is None or self._recalled == generation or waits:
@@ -171,7 +175,7 @@ class Actor:
         )
 
     async def _result(self, act: Act, *, read_at: float) -> ActResult:
-        """One act, by the hand that policy named."""
+        """Carry out one act by the hand that policy has chosen."""
         match act.hand:
             case Hand.REHEARSE:
                 return ActResult(act=act, result=Result.REHEARSED, took=_since(read_at))
@@ -180,7 +184,7 @@ class Actor:
         assert_never(act.hand)
 
     async def _signal(self, act: Act, *, read_at: float) -> ActResult:
-        # A disarm file that came and went since the look is seen by the epoch: what was decided before is void.
+        # If a disarm file came and went since the look, the epoch has changed, and what was decided before is void.
         if await self._own_reasons() or self.arming.epoch != self._epoch:
             return _stopped(act, Withheld.NOT_ARMED, read_at)
         if not self.leadership.is_held():

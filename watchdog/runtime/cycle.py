@@ -1,6 +1,6 @@
-"""One look at one cluster, from the poll to the verdicts. Always forward: each step takes the one before it.
+"""One look at one cluster, from the poll to the acts. Each step takes the result of the step before it.
 
-What is decided is decided in the core; what stands here is when the server is asked for what.
+This module owns when the server is asked for what. All decisions are made in the core.
 """
 
 import time
@@ -31,7 +31,7 @@ from watchdog.runtime.timetable import Readings
 
 @dataclass(slots=True, kw_only=True)
 class Cycle:
-    """What a cluster's looks have in common, and what one look leaves to the next."""
+    """What the looks at one cluster have in common, and what each look passes on to the next."""
 
     server: str
     source: Source
@@ -49,12 +49,12 @@ class Cycle:
     commands: Commands = field(default_factory=dict)
 
     def __post_init__(self, sockets: Sockets | None) -> None:
-        """Make the sweeper of this cluster's sockets."""
+        """Create the sweeper of this cluster's sockets."""
         self.sweeper = Sweeper(source=self.source, sockets=sockets)
 
     @property
     def identity(self) -> Hashable:
-        """What it reads and how: cycles with the same identity can go on with each other's session."""
+        """What is read and how. Cycles with the same identity can go on with each other's session."""
         return self.source.identity
 
     @property
@@ -64,23 +64,23 @@ class Cycle:
 
     @property
     def sweep_pause(self) -> float | None:
-        """Seconds until the next sweep of sockets; None where there is nothing to see."""
+        """Seconds until the next sweep of sockets. None if there is nothing to sweep."""
         return self.sweeper.pause
 
     def sweep(self) -> bool:
-        """Look at the sockets of known runs; True where one is seen closed that was not before."""
+        """Look at the sockets of known runs. True if one is closed that was not known to be."""
         return self.sweeper.sweep()
 
     def close(self) -> None:
-        """End the session at once; the next look opens a new one."""
+        """End the session at once. The next look opens a new one."""
         self.source.close()
 
     async def run_beside(self) -> Never:
-        """What is to run beside the looks, until cancelled."""
+        """Run what the actor has to run beside the looks, until cancelled."""
         await self.actor.run_beside()
 
     def inherit_state(self, before: "Cycle") -> None:
-        """Go on from what another cycle of the same cluster remembers."""
+        """Take over the memory of another cycle of the same cluster, and the state of its actor."""
         self.memory = before.memory
         self.policy_memory = before.policy_memory
         self.actor.inherit_state(before.actor)
@@ -94,17 +94,17 @@ class Cycle:
         """Take a census for this look and the next ones.
 
         Raises:
-            ReadError: with the reason.
+            ReadError: the census could not be taken; `reason` says why.
 
         """
         self.census = await self.source.census()
         return self.census
 
     async def renew_census(self) -> Census:
-        """Take a census if it can be had; otherwise go on with the last one, and count the failure.
+        """Take a census. If that fails, go on with the last one and count the failure.
 
         Raises:
-            ReadError: there is no last one, or the session is lost: then the next look would fail as well.
+            ReadError: there is no last one, or the session is lost. The next look would fail as well.
 
         """
         try:
@@ -119,14 +119,14 @@ class Cycle:
         return census
 
     async def look(self, *, tick: bool) -> Look:
-        """Look once.
+        """Take one look.
 
         Raises:
-            ReadError: the cluster could not be read; nothing is remembered of the attempt.
+            ReadError: the cluster could not be read. The memories stay as they were.
 
         """
         census = self.census or await self.take_census()
-        if tick:  # a crossing must not wait for it
+        if tick:  # not at a crossing, because its look must not wait for a sweep
             self.sweeper.sweep_if_due()
         asked_at = time.monotonic()
         snapshot, took = await self.source.snapshot()
@@ -134,7 +134,7 @@ class Cycle:
         timing = LookTiming(read_at, self.readings.place(snapshot.at, asked_at=asked_at, read_at=read_at))
         gone = self.sweeper.confirm(snapshot)
         judgement, memory = await self._judged(snapshot, census=census, tick=tick, gone=gone)
-        # First what the ledger knows, where an actor begins anew: then each effect is seen, and told, once.
+        # A new actor reads the ledger before effects are observed, so that each effect is seen and reported once.
         status, policy_memory = await self.actor.status(
             self.policy_memory,
             census=census,
@@ -184,9 +184,9 @@ class Cycle:
     async def _asked(
         self, snapshot: Snapshot, judgement: Judgement, *, census: Census, memory: PolicyMemory
     ) -> BackendLookup:
-        """Whether the sessions behind earlier acts are still there, and the first words that matter now.
+        """Look up whether the sessions of earlier acts are still there, and the first words that matter now.
 
-        Only what is not known yet is asked for, all of it at once; no text is remembered, only words.
+        One statement asks for all that is not known yet. Only first words are remembered, never query texts.
         """
         context = ProtectionContext(census, self.policy.protect, {})
         wanted = {
@@ -217,10 +217,10 @@ class Cycle:
         return asked
 
     async def _decided(self, followed: FollowedLook, *, status: ActingStatus, asked: BackendLookup) -> DecidedLook:
-        """Decide, with the first words that could still protect.
+        """Decide, with the first words that could still protect a run.
 
-        Words of earlier looks will do to say what would be done. To do it they are read again: one text may hold
-        several commands, and maintenance may be the second.
+        For the first decision the words of earlier looks are enough. Those of the runs that are due are read again
+        before the acts: one query text may hold several commands, and maintenance may be the second.
         """
         decided, read = decide_on(followed, status=status, commands=self.commands), set(asked.commands)
         while self.policy.protect.maintenance:
@@ -237,7 +237,7 @@ class Cycle:
     async def _judged(
         self, snapshot: Snapshot, *, census: Census, tick: bool, gone: frozenset[StatementRun]
     ) -> tuple[Judgement, Memory]:
-        """Judge; where a finding and a waiter stand in one snapshot, ask who blocks whom and judge again."""
+        """Judge. If the snapshot has a finding and a waiter, read who blocks whom and judge again."""
         memory, settings = self.memory, self.judge_settings
         first = judge(snapshot, settings=settings, census=census, memory=memory, tick=tick, gone=gone)
         if not wants_blocking(first[0].findings, snapshot=snapshot):
@@ -245,5 +245,5 @@ class Cycle:
         try:
             blocking = await self.source.blocking(waiters(snapshot))
         except ReadError:
-            return first  # it stays unknown; if the session is lost, the next poll says so
+            return first  # blocking stays unknown; if the session is lost, the next poll fails
         return judge(snapshot, settings=settings, census=census, memory=memory, tick=tick, blocking=blocking, gone=gone)

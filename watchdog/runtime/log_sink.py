@@ -1,6 +1,7 @@
-"""The log: a line when a cluster is read again or no longer, and one for each new verdict. Not one a tick.
+"""Writes the log: a line when a cluster becomes readable or unreadable, and one for each new verdict.
 
-Acts, what came of them, and whether a cluster is armed are told as well; each act is one line of JSON besides.
+There is no line for each tick. Outcomes of acts, work that came back after a cancel, and changes of arming and of
+socket visibility are logged as well. Each act is written as one line of JSON.
 """
 
 import json
@@ -18,7 +19,7 @@ from watchdog.logs import Event, get_logger
 
 @dataclass(slots=True)
 class LogSink:
-    """A sink that writes what has changed since it was last told."""
+    """A sink that logs what has changed since it last logged. `say` takes the line of JSON of each act."""
 
     say: Callable[[str], None] = lambda _: None
     said: dict[tuple[Event, str], object] = field(default_factory=dict)
@@ -71,7 +72,10 @@ class LogSink:
             )
 
     def _arming(self, look: Look) -> None:
-        """Say it when a cluster becomes armed or no longer is, with every reason; warming up is a matter of course."""
+        """Log when a cluster becomes armed or disarmed, with every reason.
+
+        WARMING_UP is left out, because every new actor begins with it.
+        """
         reasons = tuple(str(each) for each in look.disarmed if each is not DisarmReason.WARMING_UP)
         if not self._changed(Event.ARMED, look.server, reasons):
             return
@@ -81,7 +85,7 @@ class LogSink:
             get_logger().warning(Event.ARMED, server=look.server)
 
     def _sockets(self, look: Look) -> None:
-        """Say once for each cluster whether its sockets can be seen."""
+        """Log whether the cluster's sockets can be seen: once, and again when that changes."""
         if self._changed(Event.SOCKETS, look.server, look.socket_visibility):
             get_logger().info(
                 Event.SOCKETS,

@@ -1,4 +1,7 @@
-"""The actor of a single look, which acts on nothing: says where the cluster stands by this configuration."""
+"""The actor of a single look. It acts on nothing.
+
+It reports whether this configuration would act on the cluster, and if not, why.
+"""
 
 import asyncio
 from collections.abc import Iterable, Sequence
@@ -22,7 +25,7 @@ from watchdog.runtime.ports import Acting, Source
 
 @dataclass(slots=True, kw_only=True)
 class ReadOnlyActor:
-    """Reads who holds the lease and never takes it; carries nothing out."""
+    """Reads who holds the lease and never takes it. It carries nothing out."""
 
     source: Source
     arming: Arming
@@ -33,10 +36,10 @@ class ReadOnlyActor:
     _disarm_file: DisarmFile = field(default_factory=DisarmFile)
 
     def apply_config(self, other: Acting, *, rules_changed: bool) -> None:
-        """Nothing changes for somebody who only looks."""
+        """Do nothing, because this actor never acts."""
 
     def inherit_state(self, before: Acting) -> None:
-        """There is no state."""
+        """Do nothing, because there is no state."""
 
     async def status(  # the port's signature
         self, memory: PolicyMemory, *, census: Census, complete: bool, tick: bool, policy: Policy, at: datetime
@@ -64,7 +67,7 @@ class ReadOnlyActor:
     async def carry_out(
         self, due: Sequence[Due], *, memory: PolicyMemory, at: datetime, read_at: float
     ) -> list[ActResult]:
-        """Nothing is carried out."""
+        """Carry out nothing."""
         del due, memory, at, read_at
         return []
 
@@ -76,9 +79,9 @@ class ReadOnlyActor:
         retries: Iterable[Retry],
         at: datetime,
     ) -> None:
-        """Nothing is to be put on record."""
+        """Record nothing."""
 
     async def run_beside(self) -> Never:
-        """Nothing runs beside the looks."""
+        """Wait until cancelled, because nothing runs beside the looks."""
         await asyncio.Event().wait()
         raise AssertionError("nobody sets it")

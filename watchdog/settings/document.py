@@ -1,7 +1,7 @@
-"""One YAML file as plain values, with the line of everything in it, and every trap of YAML as a problem.
+"""Reads one YAML file into plain values, with the line of every value. Ambiguous YAML is reported as a problem.
 
-YAML 1.1 reads `on` as a boolean, `1:30` as 90 and `010` as 8, and the last of two equal keys wins silently. A
-configuration that decides about other people's queries must not be read that way.
+YAML 1.1 reads `on` as a boolean, `1:30` as 90 and `010` as 8, and silently takes the last of two equal keys. That is
+too dangerous for a configuration that decides which queries are cancelled. The module does not know the schema.
 """
 
 import re
@@ -18,14 +18,14 @@ Value = object
 _DECIMAL = re.compile(r"[-+]?(0|[1-9][0-9]*)")
 _FRACTION = re.compile(r"[-+]?(0|[1-9][0-9]*)\.[0-9]+")
 _QUOTED = re.compile(r"('(?:<[a-z ]+>|[]\[{},:]|\\t)')|'.*'|\".*\"")
-"""What the library's messages quote: names of tokens, punctuation and the tab, or else what stands in the file."""
+"""What the messages of the library quote: a token, punctuation or a tab (the group), or else a part of the file."""
 
 _QUOTE_IT = "if the word is meant, put it in quotes"
 
 
 @dataclass(slots=True)
 class Document:
-    """What a file says: `values` for the schema, `lines` for the error messages, `problems` found so far."""
+    """The content of a file: `values` for the schema, `lines` for error messages, and `problems` found so far."""
 
     name: str
     values: dict[str, Value] = field(default_factory=dict)
@@ -33,12 +33,12 @@ class Document:
     problems: list[tuple[Place, str]] = field(default_factory=list)
 
     def where(self, place: Place) -> str:
-        """`file:line: dotted.path`, with the line of the nearest thing that has one."""
+        """The place as `file:line: dotted.path`, with the line as `line` finds it."""
         line = self.line(place)
         return f"{self.name}:{line}: {dotted(place)}" if place else f"{self.name}:{line}"
 
     def value(self, place: Place) -> Value:
-        """What stands at `place`; None where nothing does."""
+        """The value at `place`, or None if there is none."""
         found: Value = self.values
         for part in place:
             if isinstance(found, dict) and isinstance(part, str):
@@ -50,13 +50,13 @@ class Document:
         return found
 
     def line(self, place: Place) -> int:
-        """The line of `place`, or of the nearest thing around it that has one."""
+        """The line of `place`, or of the innermost enclosing place whose line is known."""
         known = next((place[:end] for end in range(len(place), -1, -1) if place[:end] in self.lines), ())
         return self.lines.get(known, 1)
 
 
 def dotted(place: Place) -> str:
-    """`clusters[0].dsn`: the path as people write it."""
+    """The path as text, for example `clusters[0].dsn`."""
     text = ""
     for i, part in enumerate(place):
         key = f"[{part}]" if isinstance(part, int) else shown_key(part, place[:i])
@@ -65,7 +65,7 @@ def dotted(place: Place) -> str:
 
 
 def read_document(path: Path, *, text: str) -> Document:
-    """Read `text` of the file at `path`; whatever is wrong with it becomes a problem, never an exception."""
+    """Read `text` of the file at `path`. Mistakes in it become problems of the document, never exceptions."""
     document = Document(str(path))
     try:
         if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, Loader=yaml.SafeLoader)):
@@ -94,21 +94,21 @@ def read_document(path: Path, *, text: str) -> Document:
 
 
 def read_scalar(text: str, *, place: Place) -> Value:
-    """One scalar as the file would read it at `place`; used for values from the environment.
+    """Read one scalar by the rules of the file, as if it stood at `place`. It is used for values from the environment.
 
     Raises:
-        ValueError: one of YAML's traps.
+        ValueError: the scalar is ambiguous in YAML.
 
     """
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.YAMLError:
-        return text  # not a scalar of YAML, an address like [::1]:10187 for instance: it is meant as it stands
+        return text  # it is no YAML scalar, for example the address [::1]:10187, and is taken literally
     return _scalar(node, place=place) if isinstance(node, yaml.ScalarNode) else text
 
 
 def _complaint(error: yaml.YAMLError) -> str:
-    """The library's own words without what they quote from the file: it may be a piece of a password."""
+    """The message of the library without what it quotes from the file: that may be a part of a password."""
     problem = getattr(error, "problem", None) or "it has a character that is not allowed"
     return _QUOTED.sub(lambda found: found[1] or "…", problem)
 
@@ -134,11 +134,11 @@ def _value(node: yaml.Node, *, place: Place, document: Document) -> Value:
 
 
 class _Trapped:
-    """Stands where a value could not be read; its own problem is already noted."""
+    """Placeholder for a value that could not be read. Its problem is already in the document."""
 
 
 def is_trapped(value: object) -> bool:
-    """True for what stands in place of a value whose problem is already noted."""
+    """True for the placeholder of a value that could not be read."""
     return isinstance(value, _Trapped)
 
 
@@ -162,7 +162,7 @@ def _mapping(node: yaml.MappingNode, *, place: Place, document: Document) -> dic
 
 
 def _is_absent(node: yaml.Node) -> bool:
-    """True for what stands for the value of a key without a colon: in { } a comma ends a value that is not quoted."""
+    """True for the value of a key without a colon. In { } a comma ends an unquoted value, and a key follows."""
     mark = node.start_mark
     is_empty = isinstance(node, yaml.ScalarNode) and mark.index == node.end_mark.index
     return is_empty and (mark.buffer or "")[: mark.pointer][-1:] != ":"

@@ -1,4 +1,4 @@
-"""The small page at `/`: what is read and what is not, and what was found. For people; machines take the API."""
+"""The HTML page at `/`, for people: the state of each cluster and its findings. Programs use `/api/v1/findings`."""
 
 from dataclasses import dataclass, field
 
@@ -10,6 +10,7 @@ from watchdog.core.present.phrases import (
     arming_words,
     failure_words,
     gravest_first,
+    limit_words,
     nothing_found,
     socket_words,
     span,
@@ -23,7 +24,7 @@ MAX_FINDINGS = 200
 
 @dataclass(slots=True)
 class Page:
-    """Renders the page from the states on the board."""
+    """Renders the page from the newest state of each cluster."""
 
     _environment: Environment = field(init=False)
 
@@ -39,7 +40,7 @@ class Page:
         self._environment.filters["span"] = span
 
     def render(self, states: list[tuple[str, Look | Unread | None]], *, judges: bool) -> str:
-        """The page; `judges` is False where no budget is configured and nothing could be found."""
+        """The page. `judges` is False if no budget is configured, because nothing can be found then."""
         template = self._environment.get_template("page.html")
         return template.render(
             version=own_version(),
@@ -77,4 +78,6 @@ def _cluster(server: str, state: Look | Unread | None, *, judges: bool) -> dict[
         "armed": not state.disarmed,
         "arming": arming_words(state),
         "silence": nothing_found(state, judges=judges),
+        "limits": limit_words(state),
+        "tracking_is_off": state.census.tracking_is_off,
     }

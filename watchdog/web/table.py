@@ -1,4 +1,4 @@
-"""Every metric in one table, in the order of the exposition. The documentation is made from it as well."""
+"""All metrics, in the order of the exposition. `docs/metrics.md` is generated from this table."""
 
 from watchdog.web.families import acting, activity, process, reading
 

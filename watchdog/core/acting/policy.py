@@ -13,7 +13,7 @@ from watchdog.core.acting.lifecycle import awaits_effect, closed_because, is_und
 from watchdog.core.acting.limits import Bucket, Limits
 from watchdog.core.acting.memory import PolicyMemory
 from watchdog.core.acting.protections import Protect, ProtectionContext, protection, row_protection
-from watchdog.core.acting.rules import OVER_BUDGET_RULE, Action, Rule, speaks
+from watchdog.core.acting.rules import EVERY_ORPHAN_RULE, Action, Rule, speaks
 from watchdog.core.acting.status import ActingStatus
 from watchdog.core.acting.verdicts import (
     ActionWithheld,
@@ -40,7 +40,7 @@ WARM_UP_INTERVALS = 2
 class Policy:
     """The part of the configuration that concerns acting."""
 
-    rules: tuple[Rule, ...] = (OVER_BUDGET_RULE,)
+    rules: tuple[Rule, ...] = (EVERY_ORPHAN_RULE,)
     limits: Limits = field(default_factory=Limits)
     protect: Protect = field(default_factory=Protect)
 

@@ -9,7 +9,7 @@ from datetime import timedelta
 from enum import StrEnum
 from fnmatch import fnmatchcase
 
-from watchdog.core.judging.evidence import Evidence, Finding, Kind
+from watchdog.core.judging.evidence import EVIDENCE, Evidence, Finding, Kind
 
 
 class Action(StrEnum):
@@ -64,10 +64,10 @@ class Condition:
         return self.words.format(seen=", ".join(self.seen) or "none", wanted=", ".join(self.wanted))
 
 
-OVER_BUDGET_RULE = Rule(
-    name="over-budget",
+EVERY_ORPHAN_RULE = Rule(
+    name="every-orphan",
     kind=Kind.ORPHAN,
-    evidence=frozenset({Evidence.OVER_BUDGET}),
+    evidence=frozenset(kind.name for kind in EVIDENCE if kind.holds is not None),
     action=Action.CANCEL,
     only=Names(roles=("*",)),
 )

@@ -57,6 +57,11 @@ class Census:
         return f"{self.server_version // 10000}.{self.server_version % 10000}"
 
     @property
+    def tracking_is_off(self) -> bool:
+        """True if track_activities is off on the server: then no session can be judged that does not set it itself."""
+        return self.settings.server.get("track_activities") == "off"
+
+    @property
     def may_cancel_any(self) -> bool:
         """True if pgwatchdog's role may cancel the queries of at least one other role."""
         return self.may_cancel_all or bool(self.may_cancel)

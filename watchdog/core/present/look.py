@@ -79,7 +79,7 @@ class Look:
     @property
     def complete(self) -> bool:
         """False if the rows of other roles could not be read. An empty list of findings then means nothing."""
-        return self.snapshot.sees_all
+        return self.snapshot.sees_all and not self.census.tracking_is_off
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from watchdog.core.observed.sockets import SocketVisibility
 from watchdog.core.observed.statement_failures import failing
 from watchdog.core.observed.versions import MAX_TESTED, MIN_SUPPORTED, is_untested, major
 from watchdog.core.present.look import Look
+from watchdog.core.present.not_looked_for import not_looked_for
 
 _TENTHS_BELOW = 10
 _UNITS = (("d", 86_400, 3_600, "h"), ("h", 3_600, 60, "m"), ("m", 60, 1, "s"))
@@ -41,8 +42,14 @@ def nothing_found(look: Look, *, judges: bool) -> str | None:
     """
     if not judges or not look.complete or look.judgement.findings:
         return None
-    aside = sum(count for reason, count in look.judgement.unjudged.items() if reason != "unusable_key")
-    return "Nothing found among those that were judged." if aside else "Nothing found."
+    limits = limit_words(look)
+    return "Nothing found." if limits is None else f"Nothing found. {limits}"
+
+
+def limit_words(look: Look) -> str | None:
+    """A sentence that lists what the look did not look for, or None if it looked for everything."""
+    limits = not_looked_for(look)
+    return f"Not looked for: {'; '.join(each.sentence for each in limits)}." if limits else None
 
 
 def gravest_first(look: Look) -> list[Verdict]:

@@ -14,6 +14,7 @@ from watchdog.core.observed.activity import Backend
 from watchdog.core.observed.statement_failures import failing
 from watchdog.core.observed.versions import is_untested
 from watchdog.core.present.look import Look, Unread
+from watchdog.core.present.not_looked_for import NotLookedFor, not_looked_for
 
 Record = dict[str, object]
 
@@ -35,6 +36,7 @@ def cluster_record(state: Look | Unread | None, *, server: str, judges: bool) ->
             "at": _instant(state.snapshot.at),
             "version": state.census.version,
             "unjudged": dict(state.judgement.unjudged),
+            "not_looked_for": [_limit_record(each) for each in not_looked_for(state)],
             "statements_failing": failing(state.statement_failures),
             "untested": is_untested(state.census.server_version),
             "armed": not state.disarmed,
@@ -51,6 +53,7 @@ def cluster_record(state: Look | Unread | None, *, server: str, judges: bool) ->
         "at": None,
         "version": None,
         "unjudged": None,
+        "not_looked_for": None,
         "statements_failing": None,
         "untested": None,
         "armed": False,
@@ -62,6 +65,16 @@ def cluster_record(state: Look | Unread | None, *, server: str, judges: bool) ->
 def judged_record(verdict: Verdict, *, server: str) -> Record:
     """One finding with its verdict, under the names of the glossary."""
     return {**finding_record(verdict.finding, server=server), "verdict": verdict_record(verdict)}
+
+
+def _limit_record(limit: NotLookedFor) -> Record:
+    return {
+        "what": str(limit.what),
+        "failed": limit.failed,
+        "names": list(limit.names),
+        "count": limit.count,
+        "sentence": limit.sentence,
+    }
 
 
 def finding_record(finding: Finding, *, server: str) -> Record:

@@ -1,4 +1,4 @@
--- The role that we are, and what it may do beyond what it needs. The last column is NULL before 16.
+-- Our own role, its sessions, and the attributes that it does not need. may_use_reserved is NULL before PostgreSQL 16.
 SELECT r.rolname AS rolname,
        r.rolsuper AS rolsuper,
        r.rolcreaterole AS rolcreaterole,

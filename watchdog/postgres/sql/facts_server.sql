@@ -1,4 +1,5 @@
--- Prepared transactions, conflicts with replay so far, and the names of all client sessions, idle ones too.
+-- Prepared transactions, the number of conflicts with recovery so far, and the application names of all other client
+-- sessions, idle ones included.
 SELECT (SELECT pg_catalog.count(*) FROM pg_catalog.pg_prepared_xact()) AS prepared_transactions,
        (SELECT EXTRACT(EPOCH FROM pg_catalog.clock_timestamp() - pg_catalog.min(p.prepared))::pg_catalog.float8
         FROM pg_catalog.pg_prepared_xact() AS p) AS oldest_prepared_age,

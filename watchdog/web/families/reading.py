@@ -1,4 +1,4 @@
-"""What is read of a cluster: the looks themselves, the server, and what it has stored and counts itself."""
+"""The metric families about looks, and about the server's own settings and counters."""
 
 from watchdog.core.judging.judge import BLIND_REASONS
 from watchdog.web.metric import SERVER, Metric, Type
