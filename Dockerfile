@@ -1,4 +1,5 @@
 # Two stages, so that no compiler and no package manager's cache is in the result. BASE must have Python 3.11 or newer.
+# For `sslrootcert=system` it must have the system's root certificates as well (on Debian the package ca-certificates).
 ARG BASE=docker.io/library/python:3.13-slim
 
 FROM ${BASE} AS build

@@ -5,6 +5,7 @@ import shutil
 import signal
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn
 
@@ -28,6 +29,7 @@ HOW_TO_GET = {
     "pgbouncer": "apt-get install pgbouncer",
     "buildah": "apt-get install buildah",
     "debootstrap": "apt-get install debootstrap",
+    "openssl": "apt-get install openssl",
 }
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -97,12 +99,26 @@ def own_server(guardian: Guardian) -> Iterator[TestServer]:
     server.embedded.stop()
 
 
-@pytest.fixture(params=[*sorted(VERSIONS), IMITATED])
+@pytest.fixture(params=sorted(VERSIONS))
 def versioned(
     request: pytest.FixtureRequest, guardian: Guardian, missing: Callable[[str], NoReturn]
 ) -> Iterator[TestServer]:
-    """A server of each supported version."""
-    major: int = request.param
+    """A server of each version of the matrix."""
+    with _server_of(request.param, guardian=guardian, missing=missing) as server:
+        yield server
+
+
+@pytest.fixture(params=[*sorted(VERSIONS), IMITATED])
+def every_version(
+    request: pytest.FixtureRequest, guardian: Guardian, missing: Callable[[str], NoReturn]
+) -> Iterator[TestServer]:
+    """A server of each supported version; of 19 the one that imitates it, in which no database can be made."""
+    with _server_of(request.param, guardian=guardian, missing=missing) as server:
+        yield server
+
+
+@contextmanager
+def _server_of(major: int, *, guardian: Guardian, missing: Callable[[str], NoReturn]) -> Iterator[TestServer]:
     if not binaries_of(major).exists():
         missing(f"PostgreSQL {major} is not there: make matrix-binaries")
     server = make_server(guardian=guardian, major=major)

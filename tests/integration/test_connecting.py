@@ -5,12 +5,11 @@ import contextlib
 import os
 import struct
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import psycopg
 import pytest
+from support.fakes import fake_server
 from support.proxy import proxy_to
 from support.servers import TestServer, make_server
 from support.watching import source_on
@@ -144,7 +143,7 @@ async def test_a_password_file_that_is_missing_and_a_command_that_fails_say_so(s
     assert (failing.reason, "exit code 1" in str(failing)) == (Reason.CONFIGURATION, True)
     absent = await refused(dsn, password=Password(command=("/nonexistent/tool",)))
     assert absent.reason is Reason.CONFIGURATION
-    hanging = await refused(dsn, password=Password(command=("sleep", "60")), timeout=0.5)
+    hanging = await refused(dsn, password=Password(command=("sleep", "60"), command_timeout=0.5))
     assert (hanging.reason, "no end within" in str(hanging)) == (Reason.CONFIGURATION, True)
 
 
@@ -200,27 +199,6 @@ async def test_a_session_that_the_server_has_ended_is_a_lost_connection(server: 
         with pytest.raises(ReadError) as caught:
             await source.snapshot()
         assert caught.value.reason is Reason.CONNECTION_LOST
-
-
-@asynccontextmanager
-async def fake_server(after_startup: Callable[[asyncio.StreamWriter], Awaitable[None]]) -> AsyncIterator[int]:
-    """A server that reads the startup message and then does as told."""
-    tasks: set[asyncio.StreamWriter] = set()
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        tasks.add(writer)
-        with contextlib.suppress(asyncio.IncompleteReadError, OSError, asyncio.CancelledError):
-            (size,) = struct.unpack("!I", await reader.readexactly(4))
-            await reader.readexactly(size - 4)
-            await after_startup(writer)
-
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    try:
-        yield server.sockets[0].getsockname()[1]
-    finally:
-        server.close()
-        for writer in tasks:
-            writer.transport.abort()
 
 
 async def _say_13(writer: asyncio.StreamWriter) -> None:

@@ -164,10 +164,10 @@ async def test_a_hanging_password_file_costs_one_thread_however_often_it_is_read
 
 
 async def test_a_password_command_with_children_ends_at_its_deadline(server: TestServer) -> None:
-    command = Password(command=("sh", "-c", "sleep 60 | cat"))
+    command = Password(command=("sh", "-c", "sleep 60 | cat"), command_timeout=0.5)
     begun = time.monotonic()
     with (
-        source_on(server.embedded.dsn(role="pgwatchdog"), password=command, timeout=0.5) as source,
+        source_on(server.embedded.dsn(role="pgwatchdog"), password=command) as source,
         pytest.raises(ReadError, match="no end within"),
     ):
         await source.census()

@@ -20,21 +20,23 @@ SOMETHING_FOR_EVERY_ROW = """
 """
 
 
-async def test_poll_census_and_blocking_work_and_rows_are_as_declared_on_every_version(versioned: TestServer) -> None:
-    versioned.run(SOMETHING_FOR_EVERY_ROW)
-    holder = psycopg.connect(versioned.dsn("web_app"), autocommit=True)
-    waiter = psycopg.connect(versioned.dsn("etl_app"), autocommit=True, application_name="scan:a:w1")
+async def test_poll_census_and_blocking_work_and_rows_are_as_declared_on_every_version(
+    every_version: TestServer,
+) -> None:
+    every_version.run(SOMETHING_FOR_EVERY_ROW)
+    holder = psycopg.connect(every_version.dsn("web_app"), autocommit=True)
+    waiter = psycopg.connect(every_version.dsn("etl_app"), autocommit=True, application_name="scan:a:w1")
     try:
         holder.execute("SELECT pg_advisory_lock(1)")
-        pid = start(holder, "SELECT pg_sleep(60)", versioned)
-        waiting = start(waiter, "SELECT pg_advisory_lock(1)", versioned)
-        with watcher(versioned, roles={"web_app": 0.3, "etl_app": 60.0}, grace=0.0) as cycle:
+        pid = start(holder, "SELECT pg_sleep(60)", every_version)
+        waiting = start(waiter, "SELECT pg_advisory_lock(1)", every_version)
+        with watcher(every_version, roles={"web_app": 0.3, "etl_app": 60.0}, grace=0.0) as cycle:
             look = await look_until(cycle, lambda look: orphaned(look, pid))
-        await _rows_are_as_declared(versioned, pids=(pid, waiting))
+        await _rows_are_as_declared(every_version, pids=(pid, waiting))
     finally:
         holder.close()
         waiter.close()
-    assert look.census.version.startswith(f"{versioned.major}.")
+    assert look.census.version.startswith(f"{every_version.major}.")
     assert found(look, waiting) == []
     assert [each.blocks for each in look.judgement.findings] == [1]
     assert look.judgement.unjudged["insufficient_privilege"] == 0
@@ -52,20 +54,22 @@ async def _rows_are_as_declared(server: TestServer, *, pids: tuple[int, ...]) ->
     assert {name for name, count in rows.items() if not count} == {"facts_parameters", *WITHOUT_ROWS}
 
 
-async def test_lease_commands_cancel_and_effects_work_on_every_version(versioned: TestServer, tmp_path: Path) -> None:
+async def test_lease_commands_cancel_and_effects_work_on_every_version(
+    every_version: TestServer, tmp_path: Path
+) -> None:
     """The last act is refused: the text of that differs from version to version."""
-    caller, analyzer = (psycopg.connect(versioned.dsn("web_app"), autocommit=True) for _ in range(2))
-    holder = psycopg.connect(versioned.dsn("postgres"), autocommit=True)
+    caller, analyzer = (psycopg.connect(every_version.dsn("web_app"), autocommit=True) for _ in range(2))
+    holder = psycopg.connect(every_version.dsn("postgres"), autocommit=True)
     try:
-        pid = start(caller, "/* VACUUM */ SELECT pg_sleep(60)", versioned)
+        pid = start(caller, "/* VACUUM */ SELECT pg_sleep(60)", every_version)
         holder.execute("BEGIN")
         holder.execute("LOCK TABLE accounts IN ACCESS EXCLUSIVE MODE")
-        maintenance = start(analyzer, "-- nightly\nANALYZE accounts", versioned)
-        with actor_on(versioned, tmp_path) as cycle:
+        maintenance = start(analyzer, "-- nightly\nANALYZE accounts", every_version)
+        with actor_on(every_version, tmp_path) as cycle:
             looks = await only_these_are_signalled(cycle, {pid: None, maintenance: Withheld.MAINTENANCE})
             assert answer(caller) == CANCELED
-            versioned.run("REVOKE pg_signal_backend FROM canceller")
-            start(caller, "SELECT pg_sleep(60)", versioned)
+            every_version.run("REVOKE pg_signal_backend FROM canceller")
+            start(caller, "SELECT pg_sleep(60)", every_version)
             refused = await look_until(cycle, lambda look: look.results)
     finally:
         for each in (caller, analyzer, holder):

@@ -49,6 +49,24 @@ def test_the_smallest_configuration_observes_only(tmp_path: Path) -> None:
     assert any("there is none" in warning for warning in settings.warnings)
 
 
+def test_in_braces_a_key_may_have_no_value_but_not_no_colon(tmp_path: Path) -> None:
+    """A comma ends a value that is not in quotes, and the rest of it reads like a key."""
+    settings = load(tmp_path, SMALLEST + "budgets: {default: , roles: {web: 30s}}\n")
+    assert settings.book.sources() == {"role:web": timedelta(seconds=30)}
+    [problem] = problems(tmp_path, "clusters: [{name: a, dsn: host=db1,options=x}]\n")
+    assert problem.startswith("pgwatchdog.yaml:1: clusters[0]: a key without a value in { }")
+
+
+def test_what_yaml_finds_wrong_is_told_without_quoting_the_file(tmp_path: Path) -> None:
+    assert problems(tmp_path, "clusters:\n\t- x\n") == (
+        "pgwatchdog.yaml:2: not YAML: found character '\\t' that cannot start any token",
+    )
+    assert problems(tmp_path, "clusters: [1\n") == (
+        "pgwatchdog.yaml:2: not YAML: expected ',' or ']', but got '<stream end>'",
+    )
+    assert problems(tmp_path, "clusters: !a!b c\n") == ("pgwatchdog.yaml:1: not YAML: found undefined tag handle …",)
+
+
 def test_budgets_become_core_values(tmp_path: Path) -> None:
     budgets = """
 budgets:

@@ -126,7 +126,9 @@ class Daemon:
         try:
             settings = self.reload()
         except Exception as error:  # noqa: BLE001  # after any error the old configuration stays in force
-            problems = list(error.problems) if isinstance(error, ConfigurationError) else [repr(error)]
+            # The text of an unexpected error may contain a part of the file.
+            unexpected = [f"it cannot be read: {type(error).__name__}"]
+            problems = list(error.problems) if isinstance(error, ConfigurationError) else unexpected
             self.own.reload_failed = self.arming.reload_failed = True
             get_logger().error(Event.RELOAD_FAILED, problems=problems)
             return problems

@@ -4,6 +4,7 @@ An intent is durable when `intend` returns, because SQLite runs in WAL mode with
 synchronous_commit on.
 """
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -24,9 +25,12 @@ from watchdog.ledger.migration import migrate
 from watchdog.ledger.rows import recorded_of, row_of
 from watchdog.ledger.steps import STEPS, Step
 from watchdog.ledger.tables import ACTS
+from watchdog.redact import masked
+from watchdog.system_roots import BUNDLES, system_roots
 
 BUSY_SECONDS = 2.0
 MAX_RECALLED = 10_000
+MAX_REASON = 300
 _OPEN_RESULTS = (Result.SIGNALLED, Result.TIMED_OUT)
 
 
@@ -119,7 +123,7 @@ class Store:
                 yield connection
         except SQLAlchemyError as error:
             self.close()
-            raise LedgerError(f"ledger {shown(self.url)}: {_reason(error)}") from error
+            raise LedgerError(f"ledger {shown(self.url)}: {_reason(error, self.url)}") from error
 
     def _opened(self) -> Engine:
         """The engine, with a migrated schema.
@@ -151,14 +155,19 @@ def check_url(url: str) -> str | None:
         return f"{parsed.drivername}: is not supported; write sqlite:////absolute/path.db or postgresql://…"
     if parsed.drivername == "sqlite" and not (parsed.database or "").startswith("/"):
         return "needs an absolute path and four slashes: sqlite:////var/lib/pgwatchdog/ledger.db"
+    if parsed.drivername != "sqlite" and "@" in f"{parsed.host}{parsed.database}":  # the rest of a password
+        return "has an @ in its host or database: inside the password, write @ as %40 and / as %2F"
     return None
 
 
 def shown(url: str) -> str:
-    """The URL with its password hidden."""
-    return make_url(url).render_as_string(hide_password=True)
+    """The URL without its user information and its query. Both can contain a password."""
+    parsed = make_url(url)
+    bare = URL.create(parsed.drivername, host=parsed.host, port=parsed.port, database=parsed.database)
+    return bare.render_as_string()
 
 
+_HARMLESS = frozenset({"host", "hostaddr", "port", "sslmode", "sslrootcert", "connect_timeout", "target_session_attrs"})
 _DRIVERS = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg"}
 
 
@@ -179,15 +188,23 @@ def _identity_of(path: Path | None) -> tuple[int, int] | None:
 
 
 def _engine_of(url: str) -> Engine:
+    """An engine. It does not connect yet.
+
+    Raises:
+        LedgerError: the driver or the system's root certificates are missing.
+
+    """
     parsed = make_url(url)
     parsed = parsed.set(drivername=_DRIVERS.get(parsed.drivername, parsed.drivername))
     try:
         if parsed.get_backend_name() != "sqlite":
             options = f"-c synchronous_commit=on -c statement_timeout={int(BUSY_SECONDS * 1000)}"
             arguments = {"connect_timeout": 3, "options": options, "application_name": "pgwatchdog-ledger"}
+            asked = {key: str(value) for key, value in parsed.query.items()}
+            arguments |= system_roots(asked, env=os.environ, bundles=BUNDLES)
             return create_engine(parsed, pool_size=1, max_overflow=1, pool_pre_ping=True, connect_args=arguments)
         engine = create_engine(parsed, connect_args={"timeout": BUSY_SECONDS})
-    except NoSuchModuleError as error:  # pragma: no cover  # the URL has been checked
+    except (FileNotFoundError, NoSuchModuleError) as error:
         raise LedgerError(f"ledger {shown(url)}: {error}") from error
     event.listen(engine, "connect", _configure_sqlite)
     event.listen(engine, "begin", _begin_sqlite)
@@ -205,6 +222,14 @@ def _begin_sqlite(connection: Connection) -> None:
     connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
-def _reason(error: SQLAlchemyError) -> str:
+def _reason(error: SQLAlchemyError, url: str) -> str:
+    """The driver's message on one line, without the secrets of the URL: a driver quotes what it cannot parse."""
     cause = getattr(error, "orig", None) or error
-    return " ".join(str(cause).split())[:300]
+    return masked(" ".join(str(cause).split()), _secrets(url), limit=MAX_REASON)
+
+
+def _secrets(url: str) -> list[str]:
+    """The parts of a URL that can be a password. The value of a mistyped key of the query can be one as well."""
+    parsed = make_url(url)
+    values = [value for key, each in parsed.normalized_query.items() if key not in _HARMLESS for value in each]
+    return [str(parsed.password or ""), *values]

@@ -2,7 +2,8 @@
 
 For a refused connection libpq gives no SQLSTATE, only a message in the server's language. Its protocol trace shows the
 SQLSTATE. So if a refusal has not been seen before, the connection is tried a second time with the trace on. This is
-done once for each refusal, because each trace costs libpq a little memory that it never frees.
+done once for each refusal, because each trace costs libpq a little memory that it never frees. A failed TLS handshake
+has no SQLSTATE at all: the module `tls` recognises it by the state of the connection.
 """
 
 import asyncio
@@ -10,8 +11,9 @@ import os
 import re
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import psycopg
 from psycopg import pq
@@ -22,7 +24,9 @@ from watchdog.core.observed.versions import MIN_SUPPORTED, major
 from watchdog.errors import ReadError
 from watchdog.postgres.connection import Connection
 from watchdog.postgres.dsn import Endpoint, Parameters, endpoints_of
-from watchdog.postgres.failures import connect_failure
+from watchdog.postgres.failures import connect_failure, no_password_failure
+from watchdog.postgres.tls import Handshake, handshake_of, with_system_roots
+from watchdog.system_roots import BUNDLES
 from watchdog.threads import ThreadCall
 
 APPLICATION_NAME = "pgwatchdog"
@@ -34,11 +38,16 @@ TRACE_PAUSE = 600.0
 _STATE = re.compile(rb'ErrorResponse\b.*? C "([0-9A-Z]{5})"')
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Dialer:
-    """Opens connections to one cluster. `refusals` has the SQLSTATE of each refusal seen so far, by its message."""
+    """Opens connections to one cluster.
+
+    `bundles` are the files that may have the system's root certificates. `refusals` has the SQLSTATE of each refusal
+    seen so far, by its message.
+    """
 
     env: Mapping[str, str]
+    bundles: Sequence[Path] = BUNDLES
     refusals: dict[str, str | None] = field(default_factory=dict)
     _traced_at: float = float("-inf")
     _lookups: dict[str, ThreadCall] = field(default_factory=dict)
@@ -51,6 +60,7 @@ class Dialer:
 
         """
         base = {key: value for key, value in parameters.items() if key not in _PER_ATTEMPT}
+        base = with_system_roots(base, env=self.env, bundles=self.bundles)
         base |= {"application_name": APPLICATION_NAME, "client_encoding": "SQL_ASCII"}  # no conversion by the server
         plan = _plan(base, endpoints_of(parameters, env=self.env))
         ends = time.monotonic() + timeout
@@ -90,25 +100,36 @@ class Dialer:
             ) from error
         except OSError as error:
             raise ReadError(Reason.NAME_LOOKUP, f"the name {host!r} cannot be looked up: {error.strerror}") from error
+        except ValueError as error:  # a label of no or too many characters, or a NUL
+            raise ReadError(Reason.NAME_LOOKUP, f"the name {host!r} is no host name") from error
         return [{**given, "hostaddr": address} for address in dict.fromkeys(str(each[4][0]) for each in found)]
 
     async def _attempt(self, attempt: Parameters, *, timeout: float) -> Connection:
-        pgconn, _ = await _start(attempt, timeout=timeout, traced=False)
+        pgconn, handshake, _ = await _start(attempt, timeout=timeout, traced=False)
         if pgconn.status == pq.ConnStatus.OK:
             return await _wrapped(pgconn)
         message, no_password = pgconn.get_error_message(), pgconn.needs_password
         pgconn.finish()
         if no_password:
-            raise connect_failure(None, message=message, no_password=True)
+            raise no_password_failure()
+        if handshake is Handshake.UNDER_WAY:
+            raise connect_failure(None, message=message, without_state=Reason.TLS)
+        return await self._traced(attempt, message=message, handshake=handshake, timeout=timeout)
+
+    async def _traced(self, attempt: Parameters, *, message: str, handshake: Handshake, timeout: float) -> Connection:
+        """Try a second time with the trace on, if this refusal has not been seen before."""
         # The address comes before "failed: " and may differ each time. The rest of the message is used only as a key.
         refusal = message.partition("failed: ")[2] or message
         if refusal not in self.refusals and self._may_trace():
-            again, state = await _start(attempt, timeout=timeout, traced=True)
+            again, _, state = await _start(attempt, timeout=timeout, traced=True)
             if again.status == pq.ConnStatus.OK:
                 return await _wrapped(again)
             again.finish()
             self.refusals[refusal] = state
-        raise connect_failure(self.refusals.get(refusal), message=message, no_password=False)
+        # Only if a trace has shown that the server sent no ErrorResponse.
+        is_alert = handshake is Handshake.UNCONFIRMED and refusal in self.refusals
+        without_state = Reason.TLS if is_alert else Reason.UNREACHABLE
+        raise connect_failure(self.refusals.get(refusal), message=message, without_state=without_state)
 
     def _may_trace(self) -> bool:
         """True if a new refusal may be traced now.
@@ -140,15 +161,15 @@ def _plan(base: Parameters, endpoints: list[Endpoint]) -> list[tuple[Endpoint, P
     return [(endpoint, round_) for round_ in (standby, anybody) for endpoint in endpoints]
 
 
-async def _start(attempt: Parameters, *, timeout: float, traced: bool) -> tuple[PGconn, str | None]:
-    """A connection that is established or refused, and the SQLSTATE of the refusal if it was traced."""
+async def _start(attempt: Parameters, *, timeout: float, traced: bool) -> tuple[PGconn, Handshake, str | None]:
+    """A connection that is established or refused, its handshake, and the SQLSTATE of the refusal if it was traced."""
     pgconn = pq.PGconn.connect_start(psycopg.conninfo.make_conninfo("", **attempt).encode())
     trace = os.memfd_create("trace") if traced and hasattr(os, "memfd_create") else None
     try:
         if trace is not None:
             pgconn.trace(trace)
         async with asyncio.timeout(timeout):  # not wait_for, which can swallow a cancellation before Python 3.12
-            await _poll(pgconn)
+            handshake = await _poll(pgconn)
     except TimeoutError as error:
         pgconn.finish()
         raise ReadError(Reason.TIMEOUT, f"no connection within {timeout:.1f} s") from error
@@ -161,19 +182,23 @@ async def _start(attempt: Parameters, *, timeout: float, traced: bool) -> tuple[
             pgconn.untrace()
             state = _traced_state(trace)
             os.close(trace)
-    return pgconn, state
+    return pgconn, handshake, state
 
 
-async def _poll(pgconn: PGconn) -> None:
+async def _poll(pgconn: PGconn) -> Handshake:
+    """Poll until the connection is established or refused. Returns the state of TLS before the last step."""
+    handshake = Handshake.NONE
     while pgconn.status != pq.ConnStatus.BAD:
+        handshake = handshake_of(pgconn)
         status = pgconn.connect_poll()
         match status:
             case pq.PollingStatus.READING | pq.PollingStatus.WRITING:
                 await _ready(pgconn.socket, writing=status == pq.PollingStatus.WRITING)
             case pq.PollingStatus.OK | pq.PollingStatus.FAILED:
-                return
+                break
             case _:  # PGRES_POLLING_ACTIVE, which libpq no longer uses
                 await asyncio.sleep(0)
+    return handshake
 
 
 async def _ready(fd: int, *, writing: bool) -> None:

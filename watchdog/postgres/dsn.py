@@ -1,6 +1,8 @@
 """Parses connection strings in any form that libpq accepts: reads service files and lists the hosts to try.
 
-It owns the meaning of a connection string. It opens no connection.
+It owns the meaning of a connection string. It opens no connection. No message quotes a part of a string that can be a
+part of a password: if a character of a URL is not percent-encoded, parts of the password are parsed as the host, the
+port or the database.
 """
 
 import configparser
@@ -17,6 +19,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from watchdog.core.observed.reasons import Reason
 from watchdog.errors import ReadError
+from watchdog.system_roots import is_weak
 
 Parameters = dict[str, str]
 DEFAULT_PORT = 5432
@@ -24,6 +27,8 @@ HIGHEST_PORT = 65_535
 SSLMODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
 
 _HOW = "write host=… user=… dbname=… or postgresql://…"
+_ESCAPE = "inside the password of a URL, write"
+_URL = ("postgresql://", "postgres://")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +49,12 @@ class Endpoint:
 
 def check_dsn(dsn: str) -> str | None:
     """What is wrong with a connection string, as a sentence without the password. None if it can be used."""
-    try:
-        parameters = conninfo_to_dict(dsn)
-    except psycopg.ProgrammingError:
+    parameters = _parsed(dsn)
+    if parameters is None:
         return _complaint(dsn)
     if not parameters:
         return f"the connection string is empty: {_HOW}"
-    return next((problem for check in _CHECKS if (problem := check(parameters)) is not None), None)
+    return _problem(parameters, quotable=_is_quotable(dsn)) or _check_path(dsn)
 
 
 def parameters_of(dsn: str, *, env: Mapping[str, str]) -> Parameters:
@@ -59,23 +63,25 @@ def parameters_of(dsn: str, *, env: Mapping[str, str]) -> Parameters:
     The values of the string take precedence over those of the service file.
 
     Raises:
-        ReadError: the string cannot be read, or the service is not in any file.
+        ReadError: the string cannot be read, the service is in no file, or it has a value that libpq does not accept.
 
     """
-    try:
-        own = {key: str(value) for key, value in conninfo_to_dict(dsn).items()}
-    except psycopg.ProgrammingError as error:
-        raise ReadError(Reason.CONFIGURATION, _complaint(dsn)) from error
+    own = _parsed(dsn)
+    if own is None:
+        raise ReadError(Reason.CONFIGURATION, _complaint(dsn))
     service = own.pop("service", None) or (env.get("PGSERVICE") if dsn else None)
-    return own if service is None else {**_service(service, env=env), **own}
+    if service is None:
+        return own
+    found = _service(service, env=env)
+    problem = _problem(found, quotable=False)
+    if problem is not None:
+        raise ReadError(Reason.CONFIGURATION, f"service {service!r}: {problem}")
+    return {**found, **own}
 
 
 def variables_of(dsn: str, env: Mapping[str, str]) -> tuple[str, ...]:
     """The names of the libpq environment variables that are set and that the string does not override."""
-    try:
-        own = conninfo_to_dict(dsn)
-    except psycopg.ProgrammingError:
-        own = {}
+    own = _parsed(dsn) or {}
     options = [(option.envvar, option.keyword.decode()) for option in pq.Conninfo.get_defaults()]
     names = {variable.decode() for variable, keyword in options if variable and keyword not in own}
     return tuple(sorted(name for name in names if env.get(name)))
@@ -94,13 +100,12 @@ def endpoints_of(parameters: Mapping[str, str], *, env: Mapping[str, str]) -> li
 
 def target_of(dsn: str) -> str:
     """The server that a connection string points to, for display: host, port and database, never a password."""
-    try:
-        parameters = conninfo_to_dict(dsn)
-    except psycopg.ProgrammingError:
+    parameters = _parsed(dsn)
+    if parameters is None:
         return "?"
     if "service" in parameters and "host" not in parameters:
         return f"service={parameters['service']}"
-    host = str(parameters.get("host") or parameters.get("hostaddr") or os.environ.get("PGHOST") or "local socket")
+    host = parameters.get("host") or parameters.get("hostaddr") or os.environ.get("PGHOST") or "local socket"
     host = f"[{host}]" if ":" in host else host
     port = f":{parameters['port']}" if "port" in parameters else ""
     database = f"/{parameters['dbname']}" if "dbname" in parameters else ""
@@ -115,42 +120,80 @@ def _is_address(host: str) -> bool:
     return ":" in host or all(part.isdigit() for part in host.split("."))
 
 
-def _check_host(parameters: Mapping[str, object]) -> str | None:
-    host = str(parameters.get("host") or "")
-    stray = "@" in host[1:]
-    return "the host has an @ in it: inside the password of a URL, write @ as %40" if stray else None
+def _parsed(dsn: str) -> Parameters | None:
+    """The parameters of a connection string. None if libpq cannot parse it: its message quotes the part in question."""
+    try:
+        return {key: str(value) for key, value in conninfo_to_dict(dsn).items()}
+    except (psycopg.ProgrammingError, UnicodeError):
+        return None
 
 
-def _check_ports(parameters: Mapping[str, object]) -> str | None:
-    for port in str(parameters.get("port") or DEFAULT_PORT).split(","):
-        if port and not (port.isdigit() and 0 < int(port) <= HIGHEST_PORT):
-            return f"port {port!r} is no port: write a number from 1 to {HIGHEST_PORT}"
+def _is_quotable(dsn: str) -> bool:
+    """True if no value of the string can be a part of a password."""
+    return not dsn.startswith(_URL) and "pass" not in dsn.lower()
+
+
+def _problem(parameters: Parameters, *, quotable: bool) -> str | None:
+    return next((found for check in _CHECKS if (found := check(parameters, quotable=quotable)) is not None), None)
+
+
+def _check_keywords(parameters: Parameters, **_: object) -> str | None:
+    return None if parameters.keys() <= set(_keywords()) else "it has a keyword that libpq does not know"
+
+
+def _check_host(parameters: Parameters, **_: object) -> str | None:
+    stray = "@" in parameters.get("host", "")[1:]
+    return f"the host has an @ in it: {_ESCAPE} @ as %40" if stray else None
+
+
+def _check_ports(parameters: Parameters, *, quotable: bool) -> str | None:
+    for port in (parameters.get("port") or str(DEFAULT_PORT)).split(","):
+        if port and not (port.isdecimal() and 0 < int(port) <= HIGHEST_PORT):
+            hint = f"write a number from 1 to {HIGHEST_PORT}"
+            return f"port {port!r} is no port: {hint}" if quotable else f"the port is none: {hint}; {_ESCAPE} / as %2F"
     return None
 
 
-def _check_sslmode(parameters: Mapping[str, object]) -> str | None:
+def _check_sslmode(parameters: Parameters, *, quotable: bool) -> str | None:
     mode = parameters.get("sslmode")
-    return None if mode is None or mode in SSLMODES else f"sslmode {mode!r} is none: write one of {', '.join(SSLMODES)}"
+    shown = f"sslmode {mode!r}" if quotable else "the sslmode"
+    return None if mode is None or mode in SSLMODES else f"{shown} is none: write one of {', '.join(SSLMODES)}"
 
 
-_CHECKS = (_check_host, _check_ports, _check_sslmode)
+def _check_roots(parameters: Parameters, **_: object) -> str | None:
+    weak = is_weak(parameters, env={})
+    return "sslrootcert=system goes with sslmode=verify-full alone: leave sslmode out" if weak else None
+
+
+_CHECKS = (_check_keywords, _check_host, _check_ports, _check_sslmode, _check_roots)
+
+
+def _check_path(dsn: str) -> str | None:
+    """Finds an unescaped / in a password: libpq takes the rest of the password and the host as the database."""
+    if not dsn.startswith(_URL):
+        return None
+    rest = dsn.partition("://")[2]
+    if "@" in rest.partition("/")[0]:
+        rest = rest.partition("@")[2]
+    stray = "@" in rest.partition("/")[2].partition("?")[0]
+    return f"the database has an @ in it: {_ESCAPE} / as %2F and @ as %40" if stray else None
 
 
 def _complaint(dsn: str) -> str:
-    """What is wrong with the string, without libpq's message.
-
-    libpq's message quotes the part that it could not parse, and that part may be a password.
-    """
-    known = [option.keyword.decode() for option in pq.Conninfo.get_defaults()]
-    for word in re.findall(r"(?:^|[\s?&])([a-z_]+)\s*=", dsn):
+    """What is wrong with a string that libpq cannot read."""
+    is_url, known = dsn.startswith(_URL), _keywords()
+    searched = re.split("pass", dsn.rpartition("@")[2] if is_url else dsn, maxsplit=1, flags=re.IGNORECASE)[0]
+    for word in re.findall(r"(?:^|[\s?&])([a-z_]+)\s*=", searched):
         near = difflib.get_close_matches(word, known, n=1, cutoff=0.7)
         if word not in known and near:
-            return f"not a connection string: unknown keyword {word!r}, did you mean {near[0]!r}? {_HOW}"
-    return f"not a connection string: {_HOW}"
+            shown = "unknown keyword" if is_url else f"unknown keyword {word!r}"
+            return f"not a connection string: {shown}, did you mean {near[0]!r}? {_HOW}"
+    hint = "is a character of the password not percent-encoded? " if is_url else ""
+    return f"not a connection string: {hint}{_HOW}"
 
 
-def _first_line(error: Exception) -> str:
-    return str(error).strip().splitlines()[0]
+def _keywords() -> list[str]:
+    return [option.keyword.decode() for option in pq.Conninfo.get_defaults()]
 
 
 def _service(name: str, *, env: Mapping[str, str]) -> Parameters:
@@ -178,6 +221,7 @@ def _section(file: Path, name: str) -> Parameters | None:
         parser.read_string(file.read_text(encoding="utf-8"), source=str(file))
     except OSError:
         return None
-    except (configparser.Error, UnicodeDecodeError) as error:
-        raise ReadError(Reason.CONFIGURATION, f"{os.fspath(file)}: {_first_line(error)}") from error
+    except (configparser.Error, UnicodeDecodeError) as error:  # whose own words quote the line
+        what = "not UTF-8" if isinstance(error, UnicodeDecodeError) else "write [name] and key=value lines below it"
+        raise ReadError(Reason.CONFIGURATION, f"{os.fspath(file)}: no service file: {what}") from error
     return dict(parser[name]) if parser.has_section(name) else None

@@ -21,6 +21,7 @@ _BY_STATE = {
 _BY_CLASS = {"08": Reason.CONNECTION_LOST, "57": Reason.CONNECTION_LOST, "28": Reason.AUTHENTICATION}
 
 _ADVICE = {
+    Reason.TLS: "check sslmode, sslrootcert and the server's certificate",
     Reason.AUTHENTICATION: "check user, password and pg_hba.conf",
     Reason.NO_DATABASE: "check dbname",
     Reason.TOO_MANY_CONNECTIONS: "on PostgreSQL 16 and later grant pg_use_reserved_connections",
@@ -35,15 +36,18 @@ def reason_of(state: str | None) -> Reason:
     return _BY_STATE.get(state) or _BY_CLASS.get(state[:2]) or Reason.STATEMENT
 
 
-def connect_failure(state: str | None, *, message: str, no_password: bool) -> ReadError:
+def connect_failure(state: str | None, *, message: str, without_state: Reason = Reason.UNREACHABLE) -> ReadError:
     """The error for a failed attempt to connect. Its text says what to do, where that is known.
 
-    `no_password` is true if the server asked for a password and none was given.
+    `without_state` is the reason if there is no SQLSTATE.
     """
-    if no_password:
-        return ReadError(Reason.AUTHENTICATION, "the server asks for a password and none is given, or an empty one")
-    reason = Reason.UNREACHABLE if state is None else reason_of(state)
+    reason = without_state if state is None else reason_of(state)
     return ReadError(reason, _sentence(reason, message))
+
+
+def no_password_failure() -> ReadError:
+    """The error if the server asked for a password and none was given."""
+    return ReadError(Reason.AUTHENTICATION, "the server asks for a password and none is given, or an empty one")
 
 
 def statement_failure(error: psycopg.Error) -> ReadError:

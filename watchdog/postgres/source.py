@@ -86,7 +86,7 @@ class PostgresSource:
 
     def __post_init__(self) -> None:
         """Create the dialer. It remembers refusals from one connect to the next."""
-        self._dialer = Dialer(self.env)
+        self._dialer = Dialer(env=self.env)
         self._failures = FailureLog(name for name in sorted(own_texts().by_name) if name != ACTIVITY.name)
 
     @property
@@ -249,7 +249,8 @@ class PostgresSource:
 
     async def _connect(self, *, timeout: float) -> Connection:
         parameters = parameters_of(self.dsn, env=self.env)
-        password = await self.password.read(timeout=timeout)
+        secrets = (parameters.get("password"), parameters.get("sslpassword"), self.env.get("PGPASSWORD"))
+        password = await self.password.read(timeout=timeout, secrets=secrets)
         if password is not None:
             parameters["password"] = password
         return await self._dialer.connect(parameters, timeout=timeout)

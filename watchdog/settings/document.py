@@ -10,11 +10,16 @@ from pathlib import Path
 
 import yaml
 
+from watchdog.settings.quoting import may_quote, shown_key
+
 Place = tuple[str | int, ...]
 Value = object
 
 _DECIMAL = re.compile(r"[-+]?(0|[1-9][0-9]*)")
 _FRACTION = re.compile(r"[-+]?(0|[1-9][0-9]*)\.[0-9]+")
+_QUOTED = re.compile(r"('(?:<[a-z ]+>|[]\[{},:]|\\t)')|'.*'|\".*\"")
+"""What the messages of the library quote: a token, punctuation or a tab (the group), or else a part of the file."""
+
 _QUOTE_IT = "if the word is meant, put it in quotes"
 
 
@@ -53,8 +58,9 @@ class Document:
 def dotted(place: Place) -> str:
     """The path as text, for example `clusters[0].dsn`."""
     text = ""
-    for part in place:
-        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+    for i, part in enumerate(place):
+        key = f"[{part}]" if isinstance(part, int) else shown_key(part, place[:i])
+        text += f".{key}" if text and isinstance(part, str) else key
     return text
 
 
@@ -72,7 +78,7 @@ def read_document(path: Path, *, text: str) -> Document:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         document.lines[()] = mark.line + 1 if mark else 1
-        document.problems.append(((), f"not YAML: {getattr(error, 'problem', None) or error}"))
+        document.problems.append(((), f"not YAML: {_complaint(error)}"))
         return document
     if len(roots) != 1 or not isinstance(roots[0], yaml.MappingNode):
         what = "is empty" if not roots or _is_null(roots[0]) else "must be one mapping of keys to values"
@@ -87,8 +93,8 @@ def read_document(path: Path, *, text: str) -> Document:
     return document
 
 
-def read_scalar(text: str) -> Value:
-    """Read one scalar by the rules of the file. It is used for values from the environment.
+def read_scalar(text: str, *, place: Place) -> Value:
+    """Read one scalar by the rules of the file, as if it stood at `place`. It is used for values from the environment.
 
     Raises:
         ValueError: the scalar is ambiguous in YAML.
@@ -98,7 +104,13 @@ def read_scalar(text: str) -> Value:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.YAMLError:
         return text  # it is no YAML scalar, for example the address [::1]:10187, and is taken literally
-    return _scalar(node) if isinstance(node, yaml.ScalarNode) else text
+    return _scalar(node, place=place) if isinstance(node, yaml.ScalarNode) else text
+
+
+def _complaint(error: yaml.YAMLError) -> str:
+    """The message of the library without what it quotes from the file: that may be a part of a password."""
+    problem = getattr(error, "problem", None) or "it has a character that is not allowed"
+    return _QUOTED.sub(lambda found: found[1] or "…", problem)
 
 
 def _is_null(node: yaml.Node) -> bool:
@@ -114,7 +126,7 @@ def _value(node: yaml.Node, *, place: Place, document: Document) -> Value:
             return [_value(each, place=(*place, i), document=document) for i, each in enumerate(node.value)]
         case yaml.ScalarNode():
             try:
-                return _scalar(node)
+                return _scalar(node, place=place)
             except ValueError as error:
                 document.problems.append((place, str(error)))
                 return _Trapped()
@@ -133,16 +145,27 @@ def is_trapped(value: object) -> bool:
 def _mapping(node: yaml.MappingNode, *, place: Place, document: Document) -> dict[str, Value]:
     result: dict[str, Value] = {}
     for key_node, value_node in node.value:
+        if node.flow_style and _is_absent(value_node):
+            document.problems.append((place, "a key without a value in { }: put a value with a comma in it in quotes"))
+            continue
         key = _key(key_node, place=place, document=document)
         inner = (*place, key)
         if key in result:
             first = document.lines[inner]
             document.lines[(*inner, "again")] = key_node.start_mark.line + 1
-            document.problems.append(((*inner, "again"), f"the key {key!r} stands twice, first in line {first}"))
+            twice = f"the key {shown_key(key, place)!r} stands twice, first in line {first}"
+            document.problems.append(((*inner, "again"), twice))
             continue
         document.lines[inner] = key_node.start_mark.line + 1
         result[key] = _value(value_node, place=inner, document=document)
     return result
+
+
+def _is_absent(node: yaml.Node) -> bool:
+    """True for the value of a key without a colon. In { } a comma ends an unquoted value, and a key follows."""
+    mark = node.start_mark
+    is_empty = isinstance(node, yaml.ScalarNode) and mark.index == node.end_mark.index
+    return is_empty and (mark.buffer or "")[: mark.pointer][-1:] != ":"
 
 
 def _key(node: yaml.Node, *, place: Place, document: Document) -> str:
@@ -151,19 +174,21 @@ def _key(node: yaml.Node, *, place: Place, document: Document) -> str:
         document.problems.append((place, "a key must be a word"))
         return str(node.start_mark.index)
     try:
-        value = _scalar(node)
+        value = _scalar(node, place=place)
     except ValueError as error:
         document.lines[(*place, node.value)] = node.start_mark.line + 1
         document.problems.append(((*place, node.value), str(error)))
         return str(node.value)
     if not isinstance(value, str):
         document.lines[(*place, node.value)] = node.start_mark.line + 1
-        document.problems.append(((*place, node.value), f"the key {node.value} is not a word; {_QUOTE_IT}"))
+        what = f"the key {shown_key(node.value, place)} is not a word; {_QUOTE_IT}"
+        document.problems.append(((*place, node.value), what))
     return str(node.value)
 
 
-def _scalar(node: yaml.ScalarNode) -> Value:
+def _scalar(node: yaml.ScalarNode, *, place: Place) -> Value:
     text: str = node.value
+    shown = text if may_quote(text, place) else "this"
     if node.style is not None:
         return text
     match node.tag.removeprefix("tag:yaml.org,2002:"):
@@ -172,13 +197,13 @@ def _scalar(node: yaml.ScalarNode) -> Value:
         case "bool":
             if text.lower() in {"true", "false"}:
                 return text.lower() == "true"
-            raise ValueError(f"{text} is a boolean in YAML: write true or false, or, {_QUOTE_IT}")
+            raise ValueError(f"{shown} is a boolean in YAML: write true or false, or, {_QUOTE_IT}")
         case "int":
             if _DECIMAL.fullmatch(text):
                 return int(text)
-            raise ValueError(f"YAML reads {text} as another number: write plain digits, or, {_QUOTE_IT}")
+            raise ValueError(f"YAML reads {shown} as another number: write plain digits, or, {_QUOTE_IT}")
         case "float":
             if _FRACTION.fullmatch(text):
                 return float(text)
-            raise ValueError(f"YAML reads {text} as another number: write plain digits, or, {_QUOTE_IT}")
+            raise ValueError(f"YAML reads {shown} as another number: write plain digits, or, {_QUOTE_IT}")
     return text

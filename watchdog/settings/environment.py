@@ -78,7 +78,7 @@ def read_scalars(env: Mapping[str, str]) -> tuple[dict[Place, Value], dict[Place
         if name in names:
             sources[names[name]] = name
             try:
-                values[names[name]] = read_scalar(env[name])
+                values[names[name]] = read_scalar(env[name], place=names[name])
             except ValueError as error:
                 problems.append(f"environment {name}: {error}")
         elif not _is_known(name, env[name]):

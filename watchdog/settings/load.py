@@ -14,6 +14,7 @@ from watchdog.settings import environment, schema
 from watchdog.settings.document import Document, Place, Value, dotted, is_trapped, read_document
 from watchdog.settings.durations import format_duration, parse_duration
 from watchdog.settings.policy_checks import CheckUrl, check_file, check_policy
+from watchdog.settings.quoting import looks_like_path, quoted
 from watchdog.settings.tree import Settings, build
 
 CheckDsn = Callable[[str], str | None]
@@ -71,7 +72,8 @@ def load_environment(env: Mapping[str, str], *, check_dsn: CheckDsn, check_url: 
                 problems.append(f"environment PGWATCHDOG_DSN_FILE: {sidecar.DSN_FILE} is empty")
         except (OSError, UnicodeDecodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-            problems.append(f"environment PGWATCHDOG_DSN_FILE: {sidecar.DSN_FILE} cannot be read: {reason}")
+            what = str(sidecar.DSN_FILE) if looks_like_path(str(sidecar.DSN_FILE)) else "what it names"
+            problems.append(f"environment PGWATCHDOG_DSN_FILE: {what} cannot be read: {reason}")
     if not dsn and not problems:
         problems.append("nothing to watch: give a file with -c FILE, or set PGWATCHDOG_DSN for one cluster")
     cluster: dict[str, Value] = {"name": sidecar.NAME, "dsn": dsn or "-"}
@@ -182,30 +184,20 @@ def _sentence(error: Mapping[str, typing.Any], place: Place) -> str:  # pydantic
         case "extra_forbidden":
             message = _unknown_key(str(place[-1]), _keys_at(place[:-1]))
         case "string_type" if value is not None and not isinstance(value, (dict, list)):
-            message = f"{str(value).lower()} is not a word: put it in quotes if it is meant"
+            shown = quoted(value, place).lower() if isinstance(value, (bool, int, float)) else "this"
+            message = f"{shown} is not a word: put it in quotes if it is meant"
         case "too_short" if place == ("clusters",):
             message = "is empty: name at least one cluster"
         case "string_pattern_mismatch" if place[-1:] == ("name",):
-            message = f"{_shown(value)} is no name: write at most 63 characters; for rules letters, digits and _ . : -"
+            how = "write at most 63 characters; for rules letters, digits and _ . : -"
+            message = f"{quoted(value, place)} is no name: {how}"
         case "model_type" | "dict_type":
-            message = f"must be a mapping of keys to values, not {_shown(value)}"
+            message = f"must be a mapping of keys to values, not {quoted(value, place)}"
         case "list_type":
-            message = f"must be a list of entries, not {_shown(value)}"
+            message = f"must be a list of entries, not {quoted(value, place)}"
         case "literal_error":
-            message = f"{_shown(value)} is not known here: write {error['ctx']['expected']}"
+            message = f"{quoted(value, place)} is not known here: write {error['ctx']['expected']}"
     return message.replace("Input should", "should", 1) if message.startswith("Input should") else message
-
-
-def _shown(value: object) -> str:
-    """A value as text. Of a mapping or list only its type is shown, because it may contain secrets."""
-    match value:
-        case None:
-            return "nothing"
-        case dict():
-            return "a mapping"
-        case list():
-            return "a list"
-    return repr(value)
 
 
 def _unknown_key(key: str, known: Sequence[str]) -> str:

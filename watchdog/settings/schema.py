@@ -89,7 +89,7 @@ class Cluster(Model):
         default=None, min_length=1, description="file with the password, read at each connect"
     )
     password_command: str | None = Field(
-        default=None, description="command that prints the password, run at every connect"
+        default=None, description="command that prints the password, run at every connect, ended after 15 s"
     )
 
     @field_validator("password_command")

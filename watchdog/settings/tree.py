@@ -23,6 +23,7 @@ from watchdog.core.judging.jobs import BudgetSpec, JobRule, parse_pattern
 from watchdog.settings import acting, schema
 from watchdog.settings.chain import chain_of
 from watchdog.settings.durations import format_duration
+from watchdog.settings.quoting import looks_like_path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +110,8 @@ def _cluster_warnings(clusters: Sequence[schema.Cluster], *, base: Path) -> list
         if twin is not None:
             found.append(f"clusters[{i}].dsn: the same as clusters[{twin}]: every finding will be counted twice")
         if cluster.password_file is not None and not (base / cluster.password_file).exists():
-            found.append(f"clusters[{i}].password_file: {base / cluster.password_file} is not there now")
+            shown = base / cluster.password_file if looks_like_path(cluster.password_file) else "the file"
+            found.append(f"clusters[{i}].password_file: {shown} is not there now")
     return found
 
 

@@ -11,6 +11,7 @@ class Reason(StrEnum):
 
     UNREACHABLE = "unreachable"
     NAME_LOOKUP = "name_lookup"
+    TLS = "tls"
     AUTHENTICATION = "authentication"
     NO_DATABASE = "no_database"
     TOO_MANY_CONNECTIONS = "too_many_connections"
