@@ -1,29 +1,12 @@
-"""Roles and applications that are never touched by default: a table, nothing else.
+"""Roles and applications that are never touched by default.
 
 Providers run sessions of their own on a managed server; they always look long-running and belong to
-nobody who could be waiting. Sources: the providers' documentation of their reserved roles.
+nobody who could be waiting.
 """
 
-PROVIDER_ROLES = frozenset(
-    {
-        "rdsadmin",  # Amazon RDS and Aurora
-        "rdsrepladmin",
-        "rdstopmgr",
-        "rdswriteforwarduser",
-        "rdsproxyadmin",
-        "azuresu",  # Azure Database for PostgreSQL
-        "azure_superuser",
-        "cloudsqladmin",  # Google Cloud SQL
-        "cloudsqlagent",
-        "cloudsqlreplica",
-        "cloudsqlimportexport",
-        "alloydbadmin",  # Google AlloyDB
-        "supabase_admin",  # Supabase
-        "supabase_replication_admin",
-        "cloud_admin",  # Neon
-        "streaming_replica",  # CloudNativePG
-    }
-)
+from watchdog.core.observed.services import SERVICES
+
+PROVIDER_ROLES: frozenset[str] = frozenset().union(*(service.provider_roles for service in SERVICES))
 
 BACKUP_APPLICATIONS = frozenset(
     {"pg_dump", "pg_dumpall", "pg_basebackup", "pg_receivewal", "pgbackrest", "barman", "wal-g", "pg_probackup"}

@@ -1,7 +1,11 @@
 """The least-privilege role as SQL, for dry run and for acting, each grant with its reason."""
 
 import re
+import textwrap
 
+from watchdog.core.observed.services import Service
+
+WIDTH = 117
 RESERVED_FROM = 160_000
 
 _CREATE = """\
@@ -30,10 +34,14 @@ _MEMBER = """\
 _PLAIN = re.compile(r"[a-z_][a-z0-9_]*")
 
 
-def grants(*, role: str, version: int, acting: bool, only: tuple[str, ...] = ()) -> str:
-    """SQL for `role` on a server of `version` (160000 for 16). `only`: act on these roles alone, by membership."""
+def grants(*, role: str, version: int, acting: bool, only: tuple[str, ...] = (), service: Service | None = None) -> str:
+    """SQL for `role` on a server of `version` (160000 for 16). `only`: act on these roles alone, by membership.
+
+    `service`: with what differs on this managed service, as a comment.
+    """
     name = _quoted(role)
-    parts = [_CREATE, _MONITOR]
+    parts = [] if service is None else [_of_service(service)]
+    parts += [_CREATE, _MONITOR]
     if version >= RESERVED_FROM:
         parts.append(_RESERVED)
     if acting and not only:
@@ -42,6 +50,15 @@ def grants(*, role: str, version: int, acting: bool, only: tuple[str, ...] = ())
     if acting and only:
         text += "\n" + _MEMBER + "".join(f"GRANT {_quoted(each)} TO {name};\n" for each in only)
     return text
+
+
+def _of_service(service: Service) -> str:
+    rights = service.rights or "who may grant these rights there is not known here, see its documentation"
+    told = [f"{service.name}: {rights}."]
+    if service.reserved is not None:
+        told.append(f"{service.reserved.setting}: {service.reserved.hint}.")
+    lines = [line for each in told for line in textwrap.wrap(each, width=WIDTH, break_on_hyphens=False)]
+    return "".join(f"-- {line}\n" for line in lines).replace("{", "{{").replace("}", "}}")
 
 
 def _quoted(identifier: str) -> str:
