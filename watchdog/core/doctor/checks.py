@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from watchdog.core.doctor.changes import Remedy
+
 
 class Status(StrEnum):
     """How a check ended, gravest last but for `unknown`, which is what could not be told."""
@@ -18,14 +20,19 @@ GRAVITY = {status: rank for rank, status in enumerate(Status)}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One result. `scope` is `cluster`, `role NAME` or `role NAME in DATABASE`; `sql` closes the gap."""
+    """One result. `scope` is `cluster`, `role NAME` or `role NAME in DATABASE`; `remedies` close the gap."""
 
     name: str
     scope: str
     status: Status
     saw: str
     hint: str = ""
-    sql: tuple[str, ...] = ()
+    remedies: tuple[Remedy, ...] = ()
+
+    @property
+    def sql(self) -> tuple[str, ...]:
+        """The statements that can be run."""
+        return tuple(each.change.sql for each in self.remedies if not each.withheld)
 
 
 def ok(name: str, saw: str, *, scope: str = "cluster") -> Check:
@@ -33,24 +40,19 @@ def ok(name: str, saw: str, *, scope: str = "cluster") -> Check:
     return Check(name=name, scope=scope, status=Status.OK, saw=saw)
 
 
-def warning(name: str, saw: str, hint: str, *, scope: str = "cluster", sql: tuple[str, ...] = ()) -> Check:
+def warning(name: str, saw: str, hint: str, *, scope: str = "cluster", remedies: tuple[Remedy, ...] = ()) -> Check:
     """Something that should be different."""
-    return Check(name=name, scope=scope, status=Status.WARNING, saw=saw, hint=hint, sql=sql)
+    return Check(name=name, scope=scope, status=Status.WARNING, saw=saw, hint=hint, remedies=remedies)
 
 
-def failed(name: str, saw: str, hint: str, *, scope: str = "cluster", sql: tuple[str, ...] = ()) -> Check:
+def failed(name: str, saw: str, hint: str, *, scope: str = "cluster", remedies: tuple[Remedy, ...] = ()) -> Check:
     """Something that makes orphans, or keeps us from seeing them."""
-    return Check(name=name, scope=scope, status=Status.FAILED, saw=saw, hint=hint, sql=sql)
+    return Check(name=name, scope=scope, status=Status.FAILED, saw=saw, hint=hint, remedies=remedies)
 
 
 def unknown(name: str, saw: str, hint: str, *, scope: str = "cluster") -> Check:
     """Something that could not be told."""
     return Check(name=name, scope=scope, status=Status.UNKNOWN, saw=saw, hint=hint)
-
-
-def quoted(identifier: str) -> str:
-    """An identifier for SQL, always in quotes: what needs them depends on the server's keywords."""
-    return '"' + identifier.replace('"', '""') + '"'
 
 
 def worst(checks: list[Check]) -> Status:

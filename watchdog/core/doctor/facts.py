@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from watchdog.core.acting.status import Lease
+from watchdog.core.observed.services import Service, recognised
 from watchdog.core.observed.stored_settings import StoredSettings
 from watchdog.core.present.look import Look
 
@@ -18,6 +19,33 @@ class RoleFacts:
     inherits: bool
     superuser: bool
     connection_limit: int
+    create_role: bool = False
+    replication: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """That one role is a member of another. `admin`: with ADMIN OPTION; `inherits`: it has the other's rights."""
+
+    member: str
+    role: str
+    admin: bool
+    inherits: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transport:
+    """How our own session is protected on its way.
+
+    `encrypted` by TLS of `version` (as the server writes it: `TLSv1.3`), or by GSSAPI; `local`: it goes over a Unix
+    socket or the loopback; `sslmode` is libpq's, wherever it came from.
+    """
+
+    encrypted: bool
+    version: str | None
+    gssapi: bool
+    local: bool
+    sslmode: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +62,12 @@ class OwnRole:
     sessions: int
     reserved: bool | None
     """Whether it may use reserved connections; None before 16."""
+
+    has: frozenset[str] = frozenset()
+    """The roles whose rights it has."""
+
+    password_ends: timedelta | None = None
+    """Until its password is no longer accepted, negative if it is not now; None where it has no end."""
 
     @property
     def excess(self) -> list[str]:
@@ -61,7 +95,8 @@ class Facts:
     """One server as the doctor sees it.
 
     `variables` are libpq's that took part in the connection; `set_role` are pairs of a login role that does not
-    inherit and a role without login that it may become; `parameters` are settings that tell a managed service.
+    inherit and a role without login that it may become; `members` are all memberships; `parameters` and `schemas` are
+    settings and schemas that tell a managed service.
     """
 
     look: Look
@@ -70,8 +105,11 @@ class Facts:
     set_role: tuple[tuple[str, str], ...]
     prepared: Prepared
     parameters: Mapping[str, str]
+    transport: Transport
     conflicts: int
     lease: Lease
+    members: tuple[Membership, ...] = ()
+    schemas: frozenset[str] = frozenset()
     variables: tuple[str, ...] = ()
     silence: timedelta = timedelta(0)
     """How long our own session is silent at most."""
@@ -88,3 +126,12 @@ class Facts:
     def server_version(self) -> int:
         """As the server counts."""
         return self.look.census.server_version
+
+    @property
+    def services(self) -> tuple[Service, ...]:
+        """The managed services that the server shows the marks of."""
+        return recognised(roles=[role.name for role in self.roles], settings=self.parameters, schemas=self.schemas)
+
+    def role(self, name: str) -> RoleFacts | None:
+        """The role of that name."""
+        return next((each for each in self.roles if each.name == name), None)

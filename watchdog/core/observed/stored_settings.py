@@ -26,7 +26,14 @@ UNITS: Mapping[str, timedelta] = {
 }
 """The settings that are spans of time, with the unit of a bare number (pg_settings.unit)."""
 
-OTHERS = ("track_activities", "compute_query_id", "reserved_connections", "superuser_reserved_connections", "port")
+OTHERS = (
+    "track_activities",
+    "compute_query_id",
+    "reserved_connections",
+    "superuser_reserved_connections",
+    "allow_alter_system",
+    "port",
+)
 """Further settings that matter and are no spans."""
 
 _SPAN = re.compile(r"\s*([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)\s*(us|ms|s|min|h|d)?\s*")

@@ -1,4 +1,5 @@
--- The role that we are, and what it may do beyond what it needs. The last column is NULL before 16.
+-- The role that we are, and what it may do beyond what it needs. may_use_reserved is NULL before 16.
+-- password_ends is in seconds, negative where it has ended; NULL where there is no end.
 SELECT r.rolname AS rolname,
        r.rolsuper AS rolsuper,
        r.rolcreaterole AS rolcreaterole,
@@ -9,6 +10,11 @@ SELECT r.rolname AS rolname,
        (SELECT pg_catalog.count(*) FROM pg_catalog.pg_stat_get_activity(NULL) AS a WHERE a.usesysid = r.oid)
            AS sessions,
        (SELECT pg_catalog.pg_has_role(CURRENT_USER, u.oid, 'USAGE')
-        FROM pg_catalog.pg_roles AS u WHERE u.rolname = 'pg_use_reserved_connections') AS may_use_reserved
+        FROM pg_catalog.pg_roles AS u WHERE u.rolname = 'pg_use_reserved_connections') AS may_use_reserved,
+       ARRAY(SELECT h.rolname::pg_catalog.text FROM pg_catalog.pg_roles AS h
+             WHERE h.oid <> r.oid AND pg_catalog.pg_has_role(CURRENT_USER, h.oid, 'USAGE')) AS has_roles,
+       CASE WHEN pg_catalog.isfinite(r.rolvaliduntil)
+            THEN EXTRACT(EPOCH FROM r.rolvaliduntil - pg_catalog.clock_timestamp())::pg_catalog.float8
+            END AS password_ends
 FROM pg_catalog.pg_roles AS r
 WHERE r.rolname = CURRENT_USER
