@@ -22,8 +22,8 @@ test: $(STAMP) ## Lint, types, import contracts and all tests
 	@$(MAKE) --no-print-directory lint
 	@$(BIN)/pytest $(ARGS)
 
-test-matrix: matrix-binaries ## The integration tests against each supported PostgreSQL
-	@majors=$$(PYTHONPATH=tests $(BIN)/python -c "from support.matrix import VERSIONS; print(*VERSIONS)") || exit 1; \
+test-matrix: matrix-binaries ## The integration tests against each supported PostgreSQL, 19 as an 18 that answers like it
+	@majors=$$(PYTHONPATH=tests $(BIN)/python -c "from support.matrix import VERSIONS; print(*VERSIONS, 19)") || exit 1; \
 	for major in $$majors; do \
 		echo "PostgreSQL $$major"; \
 		PGWATCHDOG_TEST_POSTGRES=$$major $(BIN)/pytest -q tests/integration $(ARGS) || exit 1; \
@@ -56,6 +56,7 @@ golden: $(STAMP) ## Write the golden files anew; read the difference before you 
 	@PGWATCHDOG_GOLDEN=write $(BIN)/pytest -q tests -k golden $(ARGS)
 
 docs: $(STAMP) ## Write the generated pages and manifests anew from the code
+	@$(BIN)/python deploy/prometheus/rules.py
 	@$(BIN)/python docs/generate.py
 	@$(BIN)/python deploy/grafana/dashboard.py
 

@@ -23,8 +23,10 @@ METRICS_HEAD = """\
 
 Generated from the table in `watchdog/web/table.py`.
 
-Every replica exports everything: queries take the maximum by `server`. A cluster that could not be read has
-`pgwatchdog_up` 0 and none of the gauges about its sessions, not even 0; one that was read only in part has no 0 either.
+Every replica exports everything: queries take the maximum `without` the labels in which replicas differ (`replica` in
+`deploy/prometheus/values.yaml`). A maximum by `server` would merge environments that use one cluster name. A cluster
+that could not be read has `pgwatchdog_up` 0 and none of the gauges about its sessions, not even 0; one that was read
+only in part has no 0 either.
 A series with `datname`, `usename` or `job_key` appears with 0 when a run with these labels is first seen and ends
 an hour after the last. `job_key` is the job without its window, empty for runs without a key. Names beyond the bounds
 under `labels` in the configuration fold into `other`.
@@ -186,7 +188,18 @@ def prometheus_rule() -> str:
         "spec": groups,
     }
     head = "# Generated from deploy/prometheus/rules.yaml: make docs.\n"
-    return head + yaml.safe_dump(rule, sort_keys=False, width=120)
+    return head + yaml.dump(rule, Dumper=_Dumper, sort_keys=False, width=120)
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes a text of several lines as a block, as a person would."""
+
+
+def _text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+
+
+_Dumper.add_representer(str, _text)
 
 
 def grants_for(version: int, *, acting: bool) -> Callable[[], str]:

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import NoReturn
 
 import psycopg
 import pytest
+from support.imitation import IMITATED
 from support.matrix import VERSIONS, binaries_of
 from support.servers import Client, Connect, MakeRole, TestServer, make_server
 
@@ -30,6 +32,15 @@ HOW_TO_GET = {
 }
 
 GOLDEN = Path(__file__).parent / "golden"
+
+
+def pytest_configure() -> None:
+    """Take SIGINT back where the tests were started with it ignored: in the background of a shell, by a supervisor.
+
+    Children inherit that, and a command of ours that is to be interrupted would not be.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -87,7 +98,7 @@ def own_server(guardian: Guardian) -> Iterator[TestServer]:
     server.embedded.stop()
 
 
-@pytest.fixture(params=sorted(VERSIONS))
+@pytest.fixture(params=[*sorted(VERSIONS), IMITATED])
 def versioned(
     request: pytest.FixtureRequest, guardian: Guardian, missing: Callable[[str], NoReturn]
 ) -> Iterator[TestServer]:

@@ -1,6 +1,7 @@
-"""Logging: event names as constants, one wide event per thing worth telling, never a query's text.
+"""Logging: the names of the logged events, and the setup of structlog.
 
-Core does not log. Lines go to stderr, so that a command's output stays clean.
+Each event is one line with all of its fields. No line holds the text of a query. `watchdog.core` does not log.
+Lines go to stderr, so that stdout holds nothing but a command's output.
 """
 
 import logging
@@ -13,7 +14,7 @@ from structlog.typing import FilteringBoundLogger, Processor
 
 
 class Event(StrEnum):
-    """Everything that is ever logged, by name."""
+    """The names of all events that are logged."""
 
     LISTENING = "listening"
     STOPPED = "stopped"
@@ -28,6 +29,9 @@ class Event(StrEnum):
     ARMED = "armed"
     DISARMED = "disarmed"
     LEDGER_FAILED = "ledger_failed"
+    STATEMENT_FAILED = "statement_failed"
+    STATEMENT_RECOVERED = "statement_recovered"
+    SERVER_UNTESTED = "server_untested"
     OUTPUT_LOST = "output_lost"
     INTERNAL_ERROR = "internal_error"
     RELOADED = "reloaded"
@@ -36,14 +40,14 @@ class Event(StrEnum):
 
 
 class Format(StrEnum):
-    """How a line looks."""
+    """The format of a log line."""
 
     LOGFMT = "logfmt"
     JSON = "json"
 
 
 class Level(StrEnum):
-    """From which level on lines are written."""
+    """The lowest level at which lines are written."""
 
     DEBUG = "debug"
     INFO = "info"
@@ -52,14 +56,17 @@ class Level(StrEnum):
 
 
 class Stderr:
-    """Standard error that loses lines rather than its writer: a full disk or a closed pipe stops no watchdog."""
+    """A stream to stderr that drops what it cannot write. `lost` counts the writes and flushes that failed.
+
+    So a full disk or a closed pipe does not stop pgwatchdog.
+    """
 
     def __init__(self) -> None:
-        """Begin with no line lost."""
+        """Start with a count of 0."""
         self.lost = 0
 
     def write(self, text: str) -> int:
-        """Write, or count what could not be written."""
+        """Write `text`. A write that fails is counted in `lost`."""
         try:
             return sys.stderr.write(text)
         except (OSError, ValueError):
@@ -67,7 +74,7 @@ class Stderr:
             return len(text)
 
     def flush(self) -> None:
-        """Flush, or count what could not be flushed."""
+        """Flush the stream. A flush that fails is counted in `lost`."""
         try:
             sys.stderr.flush()
         except (OSError, ValueError):
@@ -75,7 +82,7 @@ class Stderr:
 
 
 def configure_logs(*, form: Format, level: Level) -> Stderr:
-    """Set up logging for the whole process; the stream that is returned knows how many lines it has lost."""
+    """Set up logging for the whole process. The returned stream counts the writes that failed."""
     stderr = Stderr()
     renderer: Processor = (
         structlog.processors.JSONRenderer()
@@ -97,7 +104,7 @@ def configure_logs(*, form: Format, level: Level) -> Stderr:
 
 
 def say_line(line: str) -> None:
-    """One line on standard output; lost rather than raised where it cannot be written."""
+    """Write one line to stdout. If that fails, log `output_lost` instead of raising an exception."""
     try:
         sys.stdout.write(f"{line}\n")
         sys.stdout.flush()

@@ -1,8 +1,8 @@
-"""Blocking calls in threads, and their results in the event loop.
+"""Blocking calls in threads, and the delivery of their results to the event loop. Knows nothing of what is called.
 
-The loop's shared executor is not used: it has a fixed number of threads, so a few calls that hang (a name look-up, a
-file on a dead mount) would keep every other call waiting. Its threads are also joined when the process ends; daemon
-threads are not.
+The event loop's default executor is not used, for two reasons. It has a fixed number of threads, so a few calls that
+hang (a name look-up, a file on a dead mount) would make every other call wait. Its threads are joined when the process
+ends; daemon threads are not.
 """
 
 import asyncio
@@ -17,18 +17,19 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class ThreadCall:
-    """One blocking call at a time, each in a daemon thread of its own, with a deadline.
+    """Runs one blocking call at a time, in a new daemon thread and with a timeout.
 
-    While an earlier call hangs, a new one fails at once: otherwise every attempt would leave one more thread behind.
+    While an earlier call has not returned, a new call fails immediately. Otherwise each attempt would leave one more
+    thread behind.
     """
 
     _returned: threading.Event | None = None
 
     async def run(self, call: Callable[[], T], *, timeout: float) -> T:
-        """The result of `call()`, or its exception.
+        """Return the result of `call()`, or raise its exception.
 
         Raises:
-            TimeoutError: it has not returned within `timeout` seconds, or an earlier call has not returned yet.
+            TimeoutError: `call()` did not return within `timeout` seconds, or an earlier call has not returned yet.
 
         """
         if self._returned is not None and not self._returned.is_set():
@@ -42,12 +43,12 @@ class ThreadCall:
 
 
 def deliver_result(future: "asyncio.Future[T]", result: T) -> None:
-    """Set a result from another thread. It is dropped if nobody waits any more or the loop has been closed."""
+    """Set the result of `future` from another thread. It is dropped if `future` is done or its loop is closed."""
     _deliver(future, partial(future.set_result, result))
 
 
 def deliver_exception(future: "asyncio.Future[T]", error: Exception) -> None:
-    """Set an exception from another thread. It is dropped if nobody waits any more or the loop has been closed."""
+    """Set the exception of `future` from another thread. It is dropped if `future` is done or its loop is closed."""
     _deliver(future, partial(future.set_exception, error))
 
 
@@ -63,8 +64,8 @@ def _work(call: Callable[[], T], future: "asyncio.Future[T]", returned: threadin
         try:
             result = call()
         finally:
-            returned.set()  # before the delivery: whoever receives the result may call again at once
-    except Exception as error:  # noqa: BLE001  # it is raised where the result is awaited
+            returned.set()  # before the delivery, because the receiver of the result may call again immediately
+    except Exception as error:  # noqa: BLE001  # the exception is raised where the result is awaited
         deliver_exception(future, error)
     else:
         deliver_result(future, result)

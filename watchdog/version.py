@@ -7,5 +7,5 @@ def own_version() -> str:
     """The installed version of pgwatchdog."""
     try:
         return version("pgwatchdog")
-    except PackageNotFoundError:  # run from a source tree that is not installed
+    except PackageNotFoundError:  # the process runs from a source tree that is not installed
         return "unknown"

@@ -10,7 +10,7 @@ from types import ModuleType
 import promql_parser
 import pytest
 from support.demos import demo, read_until
-from support.metrics import METRIC_NAMES
+from support.metrics import METRIC_NAMES, METRICS
 from support.monitoring import query, running_prometheus
 
 from watchdog.demo.guardian import Guardian
@@ -22,6 +22,12 @@ MAY_BE_EMPTY = {"Sessions that wait for an orphan", "Left alone, and why", "Not 
 
 # Its one window may have begun before Prometheus scraped for the first time, and then a rate has no beginning.
 MAY_BE_EMPTY |= {"Retry amplification"}
+
+CHOSEN_BY = {"server": 'server=~"$server"', "usename": 'usename=~"$role"', "job_key": 'job_key=~"$job"'}
+"""How a panel narrows a metric that has the label."""
+
+GRAFANA = {"environment_label": "environment", "__rate_interval": "1m"}
+"""What Grafana puts in for a variable, where it is not `.*` for all."""
 
 
 @pytest.fixture(scope="module")
@@ -35,8 +41,8 @@ def source() -> ModuleType:
 
 
 def concrete(expression: str) -> str:
-    """The expression as Grafana would send it."""
-    return expression.replace("$server", ".*").replace("$__rate_interval", "1m")
+    """The expression as Grafana would send it, with all of everything chosen."""
+    return re.sub(r"\$(\w+)", lambda found: GRAFANA.get(found[1], ".*"), expression)
 
 
 def test_the_committed_dashboard_is_what_its_source_makes(source: ModuleType) -> None:
@@ -49,6 +55,31 @@ def test_every_expression_parses_and_names_metrics_that_exist(source: ModuleType
         promql_parser.parse(concrete(expression))
         for name in re.findall(r"pgwatchdog_(\w+)", expression):
             assert name in METRIC_NAMES
+
+
+def test_the_variables_choose_environment_cluster_role_and_job_in_every_panel_that_has_them(
+    source: ModuleType,
+) -> None:
+    variables = {each["name"] for each in json.loads(source.dashboard_json())["templating"]["list"]}
+    assert variables == {"datasource", "environment_label", "environment", "server", "role", "job"}
+    labels = {metric.name: metric.labels for metric in METRICS}
+    for expression in source.expressions():
+        assert set(re.findall(r"\$(\w+)", expression)) <= variables | {"__rate_interval"}
+        for name, selector in re.findall(r"pgwatchdog_(\w+)(\{.*?\})", expression):
+            assert '$environment_label=~"$environment"' in selector
+            for label in set(labels.get(name, ())) & set(CHOSEN_BY):
+                assert CHOSEN_BY[label] in selector, expression
+
+
+def test_all_of_everything_matches_series_without_the_label_as_well(source: ModuleType) -> None:
+    lists = [each for each in json.loads(source.dashboard_json())["templating"]["list"] if each["type"] == "query"]
+    assert [(each["allValue"], each["current"]["value"]) for each in lists] == [(".*", ["$__all"])] * 4
+
+
+def test_every_expression_takes_the_maximum_over_replicas_and_merges_no_environments(source: ModuleType) -> None:
+    for expression in source.expressions():
+        assert f"max without ({source.REPLICA}) (" in expression
+        assert not re.search(r"\b(by|on)\b", expression), expression
 
 
 @pytest.mark.slow

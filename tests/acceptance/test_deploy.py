@@ -70,14 +70,32 @@ def test_the_sidecars_environment_starts_a_daemon_just_as_the_manifest_gives_it(
     server: TestServer, tmp_path: Path, guardian: Guardian
 ) -> None:
     [sidecar] = pods()[0]["initContainers"]
-    env = {each["name"]: each["value"] for each in sidecar["env"]}
+    env = {each["name"]: in_pod(each, pod="orders-0") for each in sidecar["env"]}
     secret = tmp_path / "password"
     secret.write_text(server.embedded.password)
     env["PGWATCHDOG_PASSWORD_FILE"] = str(secret)  # the mount
     env["PGPORT"] = str(server.embedded.port)  # in the pod the server has the usual one
     assert sidecar["args"] == ["run"]
     with daemon_process(tmp_path, guardian=guardian, config=None, env=env) as daemon:
-        until(lambda: daemon.metrics().get('pgwatchdog_up{server="orders"}') == 1, what="a look")
+        until(lambda: daemon.metrics().get('pgwatchdog_up{server="orders-0"}') == 1, what="a look")
+
+
+def in_pod(variable: dict[str, Any], *, pod: str) -> str:  # as above
+    """The value that the variable has in the pod."""
+    source = variable.get("valueFrom")
+    assert source in (None, {"fieldRef": {"fieldPath": "metadata.name"}})
+    return pod if source is not None else str(variable["value"])
+
+
+def test_each_replica_of_the_sidecar_has_a_cluster_name_of_its_own() -> None:
+    [sidecar] = pods()[0]["initContainers"]
+    names = {
+        in_pod(each, pod=pod)
+        for pod in ("orders-0", "orders-1")
+        for each in sidecar["env"]
+        if each["name"] == "PGWATCHDOG_NAME"
+    }
+    assert names == {"orders-0", "orders-1"}
 
 
 def test_the_configuration_in_the_manifests_is_good(tmp_path: Path) -> None:

@@ -75,9 +75,11 @@ class ClientDeaths:
         )
         section = Section(
             "From the client's death to the finding",
-            f"{2 * size.kills} psql processes wait for a statement and are killed (SIGKILL) one at a time, the next "
-            f"after {size.pauses[0]:g} to {size.pauses[1]:g} s, in turn one that the daemon looks after and one whose "
-            "session has the server's own check. Every one of them has stood in a poll before. Milliseconds.",
+            f"{2 * size.kills} psql processes each wait for a statement. They are killed with SIGKILL one at a time, "
+            f"with {size.pauses[0]:g} to {size.pauses[1]:g} s in between. Every second one has "
+            "client_connection_check_interval set in its session: for these, the time until the server ends the "
+            "session is measured. For the others, the time until the daemon reports the finding is measured. Each of "
+            "them was seen in a poll before it was killed. Times are milliseconds.",
             table(("who notices", "kills", "p50", "p99", "max"), rows),
             (Goal("client's death to the finding, median", GOAL, median, " ms", 0),),
         )

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from support.servers import TestServer, make_server
 
-from bench.backends import crowd_on
+from bench.backends import backends_on
 from bench.fleet_daemon import Reading
 from bench.machine import allow_many_files
 from bench.report import Goal, Section, Spread, table
@@ -84,10 +84,10 @@ class Fleet:
         head = ("looks a second", "CPU, of one core", "loop lag ms: p50", "p99", "max", "memory MB", "failed looks")
         return Section(
             f"{size.clusters:,} clusters in one process",
-            f"{size.clusters:,} configured clusters, each with a session of its own, on {size.servers} servers; each "
-            f"is polled every {size.interval:g} s and sees {size.running} running statements; two roles have budgets. "
-            "The daemon runs in a process of its own, which also asks every 10 ms how late its event loop is; the "
-            "servers share the machine.",
+            f"{size.clusters:,} clusters are configured, on {size.servers} servers. Each cluster has a session of its "
+            f"own, is polled every {size.interval:g} s and has {size.running} running statements. Two roles have "
+            "budgets. The daemon runs in a process of its own. This process also measures every 10 ms how late its "
+            "event loop is. The servers run on the same machine.",
             table(head, [row]),
             (
                 Goal(f"loop lag over {size.clusters:,} clusters, p99", 10, lag.at(0.99) * 1000, " ms"),
@@ -118,10 +118,11 @@ class Fleet:
         more = (lag.at(0.99) - before.at(0.99)) * 1000
         return Section(
             f"A scrape of {size.clusters:,} clusters",
-            f"The same process, in turn {size.seconds:g} s without scrapes and {size.seconds:g} s with one every "
-            f"{size.scrape:g} s, {size.rounds} times, polling all the while. Another process scrapes, compressed as "
-            "Prometheus asks for it, and waits for the whole answer. Each joins and compresses what looks have changed "
-            "since the one before; the first of all, which is told by itself, does so with everything.",
+            f"The same process runs {size.seconds:g} s without scrapes and then {size.seconds:g} s with a scrape every "
+            f"{size.scrape:g} s, {size.rounds} times in turn. It goes on polling. Another process scrapes, asks for "
+            "gzip as Prometheus does, and waits for the whole answer. For each scrape, the daemon joins the text and "
+            "compresses what polls have changed since the last scrape. For the first scrape it compresses everything. "
+            "The time of the first scrape has a column of its own.",
             table(head, [row]),
             (
                 Goal(f"scrape of {size.clusters:,} clusters, p99", 100, times.at(0.99) * 1000, " ms", 0),
@@ -139,7 +140,7 @@ async def measure(size: Size, *, guardian: Guardian) -> Fleet:
         for _ in range(size.servers):
             server = make_server(guardian=guardian, settings={"max_connections": str(each + size.running + 20)})
             stack.callback(server.embedded.stop)
-            stack.enter_context(crowd_on(server)).grow(connections=size.running, running=size.running)
+            stack.enter_context(backends_on(server)).grow(connections=size.running, running=size.running)
             servers.append(server)
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         file = folder / "pgwatchdog.yaml"

@@ -30,8 +30,8 @@ SPARE = 2.0
 """Seconds that a victim's session has between two trials."""
 
 SHARED = (
-    "Crossings of one cluster within 40 ms share a look, which bounds the statements that we send; here they are "
-    "further apart."
+    "Crossings of one cluster within 40 ms share one poll, which limits the number of statements that pgwatchdog "
+    "sends. Here the crossings are further apart."
 )
 GIVEN_UP = 10.0
 """Seconds past its crossing after which a victim that nobody ends has been missed."""
@@ -100,13 +100,16 @@ class Overshoot:
         head = ("load", "ended by", "trials", "p50", "p99", "max", "server: p50", "p99", "max")
         section = Section(
             "Overshoot past the crossing",
-            f"Sessions sleep far longer than their budget of {size.crossing:g} s; a third of them belongs to each "
-            f"contestant, all at once, one crossing of each every {size.gap:g} s at a moment that is drawn. Ours, some "
-            f"{size.crossing / size.gap:.0f} at a time, are on a server of their own under the installed daemon, "
-            f"armed, with a poll of {size.interval:g} s and its ledger on the disk; the poller asks the view every "
-            "second and cancels what is over. Milliseconds from the crossing (the statement's start by the server plus "
-            "the budget) until the client has its error, and, behind that, until the server itself had ended the "
-            "statement. Before the trials the new servers' files have gone to the disk.",
+            f"Each session runs a statement that sleeps far longer than its budget of {size.crossing:g} s. A third of "
+            f"the sessions is ended by pgwatchdog, a third by a poller, and a third by statement_timeout. All three "
+            f"run at the same time. In each third, one statement crosses its budget every {size.gap:g} s, at a random "
+            f"moment. About {size.crossing / size.gap:.0f} sessions at a time belong to pgwatchdog. They are on a "
+            "server of their own. The installed daemon watches it, armed, with a poll interval of "
+            f"{size.interval:g} s and its ledger on disk. The poller reads pg_stat_activity every second and cancels "
+            "every statement that is over its budget. Times are milliseconds from the crossing (the start of the "
+            "statement by the server's clock, plus the budget) until the client has received the error. The columns "
+            "from `server: p50` on are the milliseconds until the server had ended the statement. The files of the new "
+            "servers are written to disk before the trials begin.",
             table(head, rows),
             goals,
             tuple(notes),

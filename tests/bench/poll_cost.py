@@ -87,11 +87,12 @@ class PollCost:
         absent = all(cost.scrape is None for cost in self.costs)
         section = Section(
             "What a poll costs the server",
-            "CPU of the server in milliseconds, as its scheduler counts it. The poll is the daemon's own statement on "
-            "its own session, in steady state: it reads by id or in full, by what the last poll saw. The view is the "
-            "same columns and condition on pg_stat_activity, names of role and database with them, prepared. A scrape "
-            f"is one of {EXPORTER} with its defaults, all processes of the server taken together. The three take "
-            "turns; each figure is the mean; every connection that does not run is idle.",
+            "CPU time of the server in milliseconds, as the Linux scheduler counts it. `poll` is the statement that "
+            "the daemon polls with, on the daemon's own session, in steady state. It reads the backends by id, or all "
+            "of them in one pass, depending on what the last poll saw. `view` is a prepared SELECT from "
+            "pg_stat_activity with the same columns and the same condition, and with the names of role and database. "
+            f"`scrape` is one scrape of {EXPORTER} with its default settings, summed over all processes of the server. "
+            "The three run in turn. Each figure is the mean. Connections that run no statement are idle.",
             table(
                 ("connections", "running", "poll", "view", "poll / view", "scrape", "poll / scrape"),
                 map(Cost.row, self.costs),

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 INTRODUCTION = """\
 # Benchmarks
 
-`make bench` measures all of this in some fifteen minutes and writes this page. What is compared is measured side by
-side, in the same run on the same machine: read the ratios and the shapes, the absolute values are this machine's.
-Everything runs on it at once: servers, their clients, the daemon, and what measures them.
+`make bench` runs all benchmarks in about fifteen minutes and writes this page. What is compared is measured in the same
+run on the same machine. Compare the ratios, and how the values grow. The absolute values depend on the machine.
+Servers, their clients, the daemon and the measuring programs all run on this one machine at the same time.
 
 """
 

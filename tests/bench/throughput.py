@@ -60,15 +60,16 @@ class Throughput:
         alone, watched = (statistics.mean(column) for column in zip(*self.pairs, strict=True))
         row = f"{len(self.pairs)} | {alone:,.0f} | {watched:,.0f} | {mean:+.2f} % ± {self.interval:.2f} %"
         verdict = (
-            "The interval holds zero: a difference has not been shown."
+            "The interval contains zero: no difference has been shown."
             if abs(mean) <= self.interval
-            else "The interval does not hold zero."
+            else "The interval does not contain zero."
         )
         section = Section(
             "Throughput of a watched server",
-            f"pgbench, select only, prepared, {CLIENTS} clients, {size.seconds} s a run: it keeps every core busy, so "
-            "whatever else runs shows at once. One run with a daemon that polls the server and one without make a "
-            "pair, and which comes first alternates. Daemon, server and pgbench share the machine.",
+            f"pgbench runs SELECT statements only, prepared, with {CLIENTS} clients, for {size.seconds} s a run. It "
+            "keeps every core busy, so anything else that runs lowers the result. A pair is one run with a daemon that "
+            "polls the server and one run without. Which of the two comes first alternates. Daemon, server and pgbench "
+            "run on the same machine.",
             table(("pairs", "tps without", "tps with", "mean difference, 95 % interval"), [row]),
             notes=(verdict,),
         )

@@ -81,7 +81,7 @@ def test_the_json_report_is_flat_and_says_what_is_unknown(server: TestServer, co
     assert finding["verdict"] == {
         "hand": "rehearse",
         "action": "cancel",
-        "rule": "over-budget",
+        "rule": "every-orphan",
         "withheld": None,
         "carried_out": False,
         "passed_over": [],

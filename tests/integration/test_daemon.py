@@ -60,7 +60,7 @@ async def test_an_orphan_is_judged_explained_and_exported(server: TestServer, co
     assert exported[f"pgwatchdog_orphans{{{labels}}}"] == 1
     detected = 'evidence="over_budget",job_key="",server="main",usename="web_app"'
     assert exported[f"pgwatchdog_orphans_detected_total{{{detected}}}"] == 1
-    assert exported['pgwatchdog_dry_run_cancels_total{rule="over-budget",server="main"}'] == 1
+    assert exported['pgwatchdog_dry_run_cancels_total{rule="every-orphan",server="main"}'] == 1
     assert exported['pgwatchdog_up{server="main"}'] == 1
     [shown] = told["clusters"]
     assert (shown["read"], shown["complete"], shown["findings"][0]["budget"]) == (True, True, "role:web_app")

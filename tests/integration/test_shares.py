@@ -114,7 +114,7 @@ async def test_our_own_reconnects_count_nothing_twice(server: TestServer, connec
         await asyncio.sleep(1.1)
         exposed = samples((await asyncio.to_thread(get, f"{address}metrics")).text)
     assert exposed['pgwatchdog_job_copies_started_total{job_key="threads",server="main"}'] == 1
-    assert exposed['pgwatchdog_dry_run_cancels_total{rule="over-budget",server="main"}'] == 1
+    assert exposed['pgwatchdog_dry_run_cancels_total{rule="every-orphan",server="main"}'] == 1
     detected = 'evidence="over_budget",job_key="threads",server="main",usename="etl_app"'
     assert exposed[f"pgwatchdog_orphans_detected_total{{{detected}}}"] == 1
 

@@ -1,1 +1,1 @@
-"""What the tests share: builders with good defaults, servers, processes, a misbehaving proxy."""
+"""Helpers that the tests share: builders of values, servers, processes, and a proxy that causes network faults."""

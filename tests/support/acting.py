@@ -1,4 +1,4 @@
-"""Policy over a row of looks without any I/O: judged, followed, decided, carried out by a stand-in for a server."""
+"""Runs policy over a series of looks without I/O. A stand-in for the server carries the acts out."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -26,7 +26,7 @@ DRY = ActingStatus(actor=1, disarm_reasons=(DisarmReason.POLICY_MODE,))
 ONCE = ActingStatus(disarm_reasons=(DisarmReason.POLICY_MODE,), at_once=True)
 
 FREE = Limits(per_minute=600, share=1.0, pause=seconds(0))
-"""Limits that are in nobody's way."""
+"""Limits so wide that they withhold no act."""
 
 
 def cancel_rule(
@@ -57,14 +57,14 @@ def rule_name(verdict: Verdict) -> str | None:
 
 
 def commands_of(*rows: Backend, word: str | None = "SELECT", in_progress: bool = False) -> Commands:
-    """Every row runs a command with this first word."""
+    """The commands of these rows: each has this first word."""
     keys = [key for row in rows if (key := statement_key(row)) is not None]
     return dict.fromkeys(keys, Command(word, in_progress=in_progress))
 
 
 @dataclass(frozen=True)
 class Step:
-    """What one look brought."""
+    """The results of one look."""
 
     judgement: Judgement
     decisions: Decisions
@@ -88,7 +88,7 @@ class Step:
 
 @dataclass
 class Play:
-    """One cluster, one actor. `answers` says what the guarded statement answers to an act."""
+    """One cluster with one actor. `answers` gives the result of the guarded statement for an act."""
 
     policy: Policy = field(default_factory=lambda: Policy((cancel_rule(),), FREE))
     status: ActingStatus = ARMED
@@ -101,7 +101,7 @@ class Play:
     number: int = 0
 
     def warm(self, *, at: float = -60) -> "Play":
-        """Begin long before: nothing warms up any more and the buckets are full."""
+        """Take a look in the past, so that the warm-up is over and the buckets of the limits are full."""
         self.look(at=at)
         return self
 
@@ -113,7 +113,7 @@ class Play:
         commands: Commands | None = None,
         sees_all: bool = True,
     ) -> Step:
-        """One look at `rows`, `at` seconds after NOW; the rows' ages are the caller's business."""
+        """One look at `rows`, `at` seconds after NOW. The ages of the rows are not adjusted."""
         when = NOW + seconds(at)
         seen = snapshot(*rows, at=when, sees_all=sees_all)
         judgement, self.memory = judge(
@@ -144,7 +144,7 @@ class Play:
 
 
 def act_of(verdict: Due, *, number: int = 1, attempt: int = 1, at: datetime = NOW) -> Act:
-    """The act that carries a verdict out."""
+    """The act for a verdict."""
     return Act(
         id=f"act{number}",
         server="main",

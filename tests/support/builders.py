@@ -1,4 +1,4 @@
-"""Values of the core with good defaults; a test shows only what matters to it. Ages are seconds before `NOW`."""
+"""Values of the core with defaults, so that a test states only what matters to it. Ages are seconds before `NOW`."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -38,7 +38,7 @@ def backend(  # noqa: PLR0913  # every column of a row may matter to some test
     role_oid: int | None = 16_384,
     now: datetime = NOW,
 ) -> Backend:
-    """A backend that runs a statement; `xact` is the statement's age if not given."""
+    """A backend that runs a statement. The default of `xact` is the age of the statement."""
     transaction = query if xact is None else xact
     return Backend(
         pid=pid,
@@ -101,7 +101,7 @@ def rule(
 def book(
     *jobs: JobRule, roles: dict[str, float] | None = None, default: float | None = None, grace: float = 5.0
 ) -> BudgetBook:
-    """A book with `web_app` 30 s and `etl_app` 900 s unless other roles are given."""
+    """A book of budgets. The default budgets are 30 s for `web_app` and 900 s for `etl_app`."""
     limits = {"web_app": 30.0, "etl_app": 900.0} if roles is None else roles
     return BudgetBook(
         grace=seconds(grace),
@@ -113,7 +113,7 @@ def book(
 
 
 def holders_of(blocking: Blocking, waiter: int) -> frozenset[int]:
-    """Every pid that `waiter` waits for, directly or through others; pid 0 is a prepared transaction."""
+    """Every pid that `waiter` waits for, directly or indirectly. Pid 0 is a prepared transaction."""
     pids = {*blocking.edges, *(pid for blockers in blocking.edges.values() for pid in blockers)}
     return frozenset(pid for pid in pids if blocking.waits_for(waiter, pid))
 

@@ -1,4 +1,4 @@
-"""Callers in processes of their own, which may be killed."""
+"""Callers as separate processes, which a test may kill."""
 
 import subprocess
 import sys
@@ -12,7 +12,10 @@ from support.servers import TestServer
 
 @contextmanager
 def killable(server: TestServer, sql: str, *, options: str = "", commit: bool = True) -> Iterator[tuple[int, int]]:
-    """A client process that runs a statement (or stays in a transaction); its pid and its backend's."""
+    """A client process that runs a statement and then stays connected. Yields its pid and the pid of its backend.
+
+    Without `commit` it stays in the transaction.
+    """
     script = (
         "import psycopg, sys, time\n"
         "c = psycopg.connect(sys.argv[1], autocommit=sys.argv[3] == '1')\n"

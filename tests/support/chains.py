@@ -1,4 +1,4 @@
-"""The published caller chain: a scheduler, two functions that their platform ends at 15 min, a query of 32.5 min."""
+"""The published caller chain: a scheduler, two functions with a lifetime of 15 min, and a query of 32.5 min."""
 
 from datetime import timedelta
 

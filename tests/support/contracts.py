@@ -1,4 +1,4 @@
-"""What every source and every ledger must do, whatever stands behind it: the real ones and those in memory."""
+"""The tests that every `Source` and every `Ledger` must pass: the real ones and those in memory."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -21,23 +21,23 @@ from watchdog.runtime.ports import Ledger, Source
 
 
 class ClusterStage(ABC):
-    """A cluster whose sessions a test can play."""
+    """A cluster whose sessions a test controls."""
 
     @abstractmethod
     def run(self, *, name: str = "") -> int:
-        """A session of `web_app` begins a statement that does not end by itself; its pid."""
+        """Begin a statement of `web_app` that does not end by itself. Returns the pid of its session."""
 
     @abstractmethod
     def finish(self, pid: int) -> None:
-        """The statement ends, and its session stays."""
+        """End the statement. Its session stays."""
 
     @abstractmethod
     def leave(self, pid: int) -> None:
-        """The session ends."""
+        """End the session."""
 
     @abstractmethod
     def block(self) -> tuple[int, int]:
-        """One running session waits for a lock of another one that runs; waiter and holder."""
+        """Let one running session wait for a lock of another running session. Returns the pids of waiter and holder."""
 
     @abstractmethod
     @contextmanager
@@ -51,7 +51,7 @@ async def row(source: Source, pid: int) -> Backend | None:
 
 
 async def target_on(source: Source, pid: int) -> CancelTarget:
-    """What an act on the session would aim at."""
+    """The target of an act on the session."""
     seen = await row(source, pid)
     assert seen is not None
     limits = judge_settings(book(roles={"web_app": 0.000_001}, grace=0.0))
@@ -63,7 +63,7 @@ async def target_on(source: Source, pid: int) -> CancelTarget:
 
 
 class SourceContract:
-    """A subclass gives the fixture `stage`."""
+    """The tests of a source. A subclass defines the fixture `stage`."""
 
     async def test_a_snapshot_shows_who_runs_what_since_when(self, stage: ClusterStage) -> None:
         pid = stage.run(name="scan:orders:w1")
@@ -129,7 +129,7 @@ class SourceContract:
             one.close()
             assert not one.is_open
             taken = await two.lease()
-            while not taken.leads:  # a server may take a moment to end a session
+            while not taken.leads:  # because a server may take a moment to end a session
                 taken = await two.lease()
             assert (await one.lease()).leads is False, "and the next call opens another session"
 
@@ -181,7 +181,7 @@ class SourceContract:
 
 
 class LedgerContract:
-    """A subclass gives the fixture `ledger`, an empty one."""
+    """The tests of a ledger. A subclass defines the fixture `ledger`, which is empty."""
 
     async def test_what_was_intended_is_recalled_with_what_came_of_it(self, ledger: Ledger) -> None:
         first, second = act("a1"), act("a2", at=NOW + seconds(1))

@@ -1,8 +1,9 @@
-"""An ordinary daemon that kills itself at a named point, what it watches, and the server's own word for what was done.
+"""A daemon that kills itself at a named point, the callers that it watches, and the server's log of what was done.
 
 Run as `python -m support.crashing` it is a nest: a process that has imported everything and forks a daemon for each
-line of JSON that it is told, one after the other. A daemon of POINT and COUNT gets SIGKILL from itself when it comes
-to POINT for the COUNT-th time. The product has no hooks for that: its seams are wrapped in that process.
+line of JSON on standard input, one after the other. The line names a configuration file, a log file, POINT and
+COUNT. The daemon sends itself SIGKILL when it reaches POINT for the COUNT-th time. The product has no hooks for that.
+Its methods are wrapped in that process.
 """
 
 import asyncio
@@ -41,16 +42,16 @@ LOGGED = re.compile(r"/\* pgwatchdog act (\w+) \*/")
 CANCELLED = re.compile(r"\[(\d+)\] ERROR: +canceling statement due to user request")
 
 LASTS = 6
-"""Seconds that a query takes: far more than anybody waits for it, and short enough that fresh ones keep coming."""
+"""Seconds that a query takes. That is far above its budget, and short enough that new queries begin often."""
 
 STUBBORN = """
     DO $$ BEGIN LOOP
         BEGIN PERFORM pg_sleep(600); EXCEPTION WHEN query_canceled THEN NULL; END;
     END LOOP; END $$
 """
-"""A statement that swallows every cancel."""
+"""A statement that ignores every cancel."""
 
-Call = Callable[..., Awaitable[Any]]  # a method of the product, whatever it takes and gives
+Call = Callable[..., Awaitable[Any]]  # a method of the product with any signature
 
 
 # What is watched
@@ -58,7 +59,7 @@ Call = Callable[..., Awaitable[Any]]  # a method of the product, whatever it tak
 
 @dataclass(slots=True)
 class Callers:
-    """Clients in one database that send their query again and again, and one that swallows cancels."""
+    """Clients in one database that repeat their query. `stubborn` of them run a statement that ignores cancels."""
 
     dsn: str
     count: int = 4
@@ -77,7 +78,7 @@ class Callers:
             self._threads[-1].start()
 
     def end(self, server: TestServer) -> None:
-        """End the sessions and wait for whoever waits in them."""
+        """End the sessions and wait for the threads that use them."""
         self._over = True
         pids = [connection.info.backend_pid for connection in self._connections]
         server.value("SELECT count(pg_terminate_backend(pid, 5000)) FROM unnest(%s::int[]) AS pid", pids)
@@ -99,7 +100,7 @@ class Callers:
 
 @dataclass(slots=True)
 class Lane:
-    """One database of a server with callers, a daemon that acts there alone, and its ledger."""
+    """One database of a server with callers, a daemon that acts only in this database, and its ledger."""
 
     server: TestServer
     guardian: Guardian
@@ -128,7 +129,7 @@ class Lane:
 
     @contextmanager
     def daemon(self, point: str = "never", *, count: int = 1) -> Iterator["Mortal"]:
-        """A daemon that kills itself at a point, or is killed at the end."""
+        """A daemon that kills itself at `point`. If it still lives at the end of the block, it is killed then."""
         self.starts += 1
         file = self.folder / "pgwatchdog.yaml"
         file.write_text(self.config)
@@ -141,12 +142,12 @@ class Lane:
             mortal.send(signal.SIGKILL)
             mortal.wait()
 
-    def acts(self) -> list[dict[str, Any]]:  # rows as the database has them
-        """Everything on record."""
+    def acts(self) -> list[dict[str, Any]]:  # the rows have the types of the database
+        """All acts in the ledger."""
         return rows(self.url)
 
     def open_acts(self) -> set[str]:
-        """The acts of which it is not known what came of them."""
+        """The ids of the acts that may have been signalled and have no outcome."""
         return {str(row["id"]) for row in self.acts() if _is_open(row)}
 
 
@@ -156,7 +157,7 @@ def _is_open(row: dict[str, Any]) -> bool:  # as above
 
 @contextmanager
 def lane(server: TestServer, guardian: Guardian, *, folder: Path, name: str, url: str | None = None) -> Iterator[Lane]:
-    """A lane with its callers at work; the ledger is a file unless `url` says something else."""
+    """A lane with running callers. The ledger is a SQLite file unless `url` is given."""
     folder.mkdir()
     server.run(f"CREATE DATABASE {name}")
     callers = Callers(server.dsn("web_app", database=name))
@@ -173,26 +174,26 @@ def lane(server: TestServer, guardian: Guardian, *, folder: Path, name: str, url
         server.run(f"DROP DATABASE {name} WITH (FORCE)")
 
 
-# The server's own word
+# What the server has logged
 
 
 @dataclass(frozen=True, slots=True)
 class Performed:
-    """What the server has logged: how often each act's statement was sent, and how often each pid was cancelled."""
+    """The counts in the server's log: how often each act's statement was sent, how often each pid was cancelled."""
 
     sent: Counter[str]
     cancelled: Counter[int]
 
 
 def performed(server: TestServer, *, since: int = 0) -> Performed:
-    """Read the server's log from a byte on; the canceller's statements must be logged there."""
+    """Read the server's log from byte `since` on. The statements of the role `canceller` must be logged."""
     text = server.embedded.log.read_bytes()[since:].decode(errors="replace")
     return Performed(Counter(LOGGED.findall(text)), Counter(int(pid) for pid in CANCELLED.findall(text)))
 
 
 @contextmanager
 def statements_logged(server: TestServer) -> Iterator[int]:
-    """The canceller's statements are in the server's log, from this byte on."""
+    """Log the statements of the role `canceller`. Yields the size of the server's log at the beginning, in bytes."""
     server.run("ALTER ROLE canceller SET log_statement = 'all'")
     try:
         yield server.embedded.log.stat().st_size
@@ -201,7 +202,7 @@ def statements_logged(server: TestServer) -> Iterator[int]:
 
 
 def integrity(url: str) -> str:
-    """What SQLite says of its file; 'ok' for a server's database."""
+    """The result of SQLite's integrity_check, or 'ok' for a ledger in PostgreSQL."""
     if make_url(url).drivername != "sqlite":
         return "ok"
     import sqlite3  # noqa: PLC0415
@@ -217,7 +218,7 @@ def integrity(url: str) -> str:
 
 @dataclass(slots=True)
 class Nest:
-    """A process that forks daemons: their imports are the dearest part of a start."""
+    """A process that forks daemons, because imports are the most expensive part of a daemon's start."""
 
     process: "subprocess.Popen[bytes]"
 
@@ -228,13 +229,13 @@ class Nest:
         return cls(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, env=env))
 
     def hatch(self, config: Path, *, log: Path, point: str, count: int) -> "Mortal":
-        """Start a daemon; the one before must have ended."""
+        """Start a daemon. The previous one must have ended."""
         assert self.process.stdin is not None
         self.process.stdin.write(json.dumps([str(config), str(log), point, count]).encode() + b"\n")
         return Mortal(self, int(self.tells()), log)
 
     def tells(self) -> str:
-        """The nest's next line; the pipe is not buffered, so that none of it is read ahead."""
+        """The next line of the nest. The pipe is unbuffered, so that `has_told` sees every line not yet read."""
         assert self.process.stdout is not None
         return self.process.stdout.readline().decode()
 
@@ -246,7 +247,7 @@ class Nest:
 
 @dataclass(slots=True)
 class Mortal:
-    """A daemon out of a nest."""
+    """A daemon that a nest has forked."""
 
     nest: Nest
     pid: int
@@ -254,7 +255,7 @@ class Mortal:
     _status: int | None = None
 
     def poll(self) -> int | None:
-        """How it ended; None while it lives."""
+        """The exit code of the daemon, or None while it lives."""
         if self._status is None and self.nest.has_told:
             self._status = int(self.nest.tells())
         return self._status
@@ -269,13 +270,13 @@ class Mortal:
         return self._status
 
     def send(self, number: signal.Signals) -> None:
-        """Send a signal, if it lives."""
+        """Send a signal, if the daemon lives."""
         if self.poll() is None:
-            with suppress(ProcessLookupError):  # it has just ended by itself
+            with suppress(ProcessLookupError):  # because it may just have ended by itself
                 os.kill(self.pid, number)
 
     def wait_for(self, event: str) -> None:
-        """Wait until it has logged an event."""
+        """Wait until the daemon has logged an event."""
         until(lambda: self.has_logged(event) or self.poll() is not None, what=event)
         assert self.poll() is None, self.end_of_log
 
@@ -292,21 +293,21 @@ class Mortal:
 
 @dataclass(slots=True)
 class Suicide:
-    """Ends this process without any farewell at the `count`-th time that it comes to `point`."""
+    """Sends SIGKILL to this process when it reaches `point` for the `count`-th time."""
 
     point: str
     count: int
     come: int = 0
 
     def at(self, point: str) -> None:
-        """We are here."""
+        """Report that this process has reached a point."""
         if point == self.point:
             self.come += 1
             if self.come >= self.count:
                 os.kill(os.getpid(), signal.SIGKILL)
 
     def around(self, owner: type, method: str, word: str, *, matters: Callable[..., bool] = lambda *_: True) -> None:
-        """Come by before and after each call of a method that matters."""
+        """Wrap a method so that a point is reported before and after each call for which `matters` is true."""
         call: Call = getattr(owner, method)
 
         async def wrapped(*arguments: object, **named: object) -> object:
@@ -322,7 +323,7 @@ class Suicide:
 
 
 def main(config: Path, point: str, count: int) -> None:
-    """Be the ordinary daemon until the point is reached."""
+    """Run the daemon until the point is reached."""
     configure_logs(form=Format.JSON, level=Level.INFO)
     suicide = Suicide(point, count)
     suicide.around(Writer, "intend", "intent")
@@ -344,7 +345,7 @@ def _has_answers(done: list[ActResult], *_: object) -> bool:
 
 
 def nest() -> None:
-    """Fork a daemon for each line; say its pid, and how it ended."""
+    """Fork a daemon for each line of standard input. Print its pid, and its exit code once it has ended."""
     for line in sys.stdin:
         config, log, point, count = json.loads(line)
         child = os.fork()
@@ -364,7 +365,7 @@ def _be_a_daemon(config: Path, log: Path, *, point: str, count: int) -> None:
             os.dup2(out.fileno(), 2)
         main(config, point, count)
         status = 0
-    except BaseException:  # noqa: BLE001  # nothing of this child may go on in the nest's loop
+    except BaseException:  # noqa: BLE001  # because this child must not return to the nest's loop
         traceback.print_exc()
     finally:
         sys.stderr.flush()

@@ -1,4 +1,4 @@
-"""A running demo, its output up to a line, and what that output says."""
+"""Runs the demo, reads its output up to a line, and parses that output."""
 
 import re
 import subprocess
@@ -15,7 +15,7 @@ LAST_LINE = "`pgwatchdog history` shows such a record"
 
 @dataclass(frozen=True)
 class Row:
-    """One row of the table: seconds for nobody in both rounds, and the other cells with their lines joined."""
+    """One row of the table: the seconds for nobody in both rounds, and the other cells with their lines joined."""
 
     dry_run: float | None
     armed: float | None
@@ -27,7 +27,7 @@ class Row:
 
 @contextmanager
 def demo(folder: Path, *arguments: str) -> Iterator["subprocess.Popen[str]"]:
-    """A running demo that keeps its folder below `folder`."""
+    """A running demo that creates its temporary directory below `folder`."""
     folder.chmod(0o755)
     env = environment({"TMPDIR": str(folder), "COLUMNS": "120"})
     process = subprocess.Popen(
@@ -43,7 +43,7 @@ def demo(folder: Path, *arguments: str) -> Iterator["subprocess.Popen[str]"]:
 
 
 def read_until(process: "subprocess.Popen[str]", text: str) -> str:
-    """The output up to the line that has `text` in it."""
+    """The output up to the line that contains `text`."""
     assert process.stdout is not None
     seen = ""
     for line in process.stdout:
@@ -54,7 +54,7 @@ def read_until(process: "subprocess.Popen[str]", text: str) -> str:
 
 
 def rounds(text: str) -> tuple[str, str]:
-    """The live lines of the two rounds."""
+    """The lines of each of the two rounds."""
     live = text.partition("What happened")[0]
     first, found, second = live.partition(SECOND_ROUND)
     assert found
@@ -62,12 +62,12 @@ def rounds(text: str) -> tuple[str, str]:
 
 
 def when(live: str, application: str, news: str) -> list[float]:
-    """The seconds of a round at which `news` about an application was told."""
+    """The seconds of a round at which `news` about an application was printed."""
     return [float(at) for at in re.findall(rf"(?m)^ +(\d+\.\d) s  \w {re.escape(application)}: {news}", live)]
 
 
 def table(text: str) -> dict[str, list[Row]]:
-    """The rows of the table by their stories' names, the copies of a story's work behind it."""
+    """The rows of the table by the name of their story. Rows of further copies follow the story's own row."""
     lines = text.partition("What happened")[2].splitlines()
     rule = next(number for number, line in enumerate(lines) if "───" in line)
     head, body = lines[rule - 1], lines[rule + 1 :]

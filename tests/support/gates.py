@@ -1,4 +1,4 @@
-"""Statements that wait until the test lets them go on, acts expected of a row of looks, what happens in between."""
+"""Tools for tests of acts: statements that wait for the test, the acts of several looks, events before the signal."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -15,13 +15,17 @@ from watchdog.runtime.cycle import Cycle
 
 CANCELED = "57014"
 WAIT = "pg_advisory_xact_lock_shared(1)"
-"""An expression that waits for the first gate; `WAIT_AGAIN` for the second."""
+"""An SQL expression that waits for the first gate."""
 WAIT_AGAIN = "pg_advisory_xact_lock_shared(2)"
+"""An SQL expression that waits for the second gate."""
 
 
 @dataclass
 class Gates:
-    """Two gates, both shut. A statement that passes in the end has not been cancelled: no race is left to wait out."""
+    """Two advisory locks, both held. A statement that gets through an opened gate was not cancelled before.
+
+    So a test needs no waiting time to show that nothing was cancelled.
+    """
 
     holder: Client
 
@@ -37,9 +41,10 @@ def acts_of(look: Look) -> list[tuple[int, Result]]:
 
 
 async def only_these_are_signalled(cycle: Cycle, expected: Mapping[int, Withheld | None]) -> list[Look]:
-    """Look until every pid has been found and those without a reason are signalled, then twice more.
+    """Look until every pid has been found and every pid without a reason has been signalled, then twice more.
 
-    Each pid with a reason is withheld for it in every look that finds it; nothing else is acted on.
+    Asserts that each pid with a reason is withheld for that reason in every look that finds it as an orphan, and that
+    nothing else is acted on.
     """
     victims = {pid for pid, reason in expected.items() if reason is None}
     spared = expected.keys() - victims
@@ -67,7 +72,7 @@ async def only_these_are_signalled(cycle: Cycle, expected: Mapping[int, Withheld
 
 
 def before_the_signal(monkeypatch: pytest.MonkeyPatch, happens: Callable[[CancelTarget], CancelTarget | None]) -> None:
-    """Let something happen between the intent and the guarded statement; it may also bend what is aimed at."""
+    """Call `happens` between the intent and the guarded statement. It may return another target."""
     real = PostgresSource.cancel
 
     async def cancel(source: PostgresSource, target: CancelTarget, *, act: str) -> tuple[Result, Withheld | None, str]:

@@ -1,4 +1,4 @@
-"""What a ledger's schema must do whatever its database is: older states are migrated, older versions go on working."""
+"""The tests of a ledger's schema for every database: older states are migrated, older versions go on working."""
 
 import threading
 from collections.abc import Callable, Mapping
@@ -19,7 +19,7 @@ from watchdog.ledger.store import Store
 from watchdog.ledger.tables import ACTS, SCHEMA
 
 COUNTED = (1, 1)
-"""The incompatible and the additive steps of this version. The first number stays: the first version refuses 2."""
+"""The numbers of incompatible and additive steps of this version. The first stays 1: the first version refuses 2."""
 
 FIRST_DDL = """
 CREATE TABLE pgwatchdog_schema (schema_version INTEGER NOT NULL);
@@ -58,11 +58,11 @@ CREATE TABLE pgwatchdog_acts (
 CREATE INDEX pgwatchdog_acts_by_server ON pgwatchdog_acts (server, intended_at);
 INSERT INTO pgwatchdog_schema (schema_version) VALUES (1)
 """
-"""The schema of the first version as its databases have it."""
+"""The DDL of the first version's schema."""
 
 INSTANT = {"sqlite": "DATETIME", "postgresql": "TIMESTAMP WITH TIME ZONE"}
 
-# The first version's statements as its SQLAlchemy wrote them.
+# The first version's statements as SQLAlchemy rendered them.
 FIRST_VERSION = "SELECT pgwatchdog_schema.schema_version \nFROM pgwatchdog_schema"
 FIRST_INSERT = """
 INSERT INTO pgwatchdog_acts (id, server, rule, hand, kind, evidence, attempt, pid, backend_start, run_start,
@@ -84,11 +84,11 @@ FROM pgwatchdog_acts WHERE pgwatchdog_acts.server = :server ORDER BY pgwatchdog_
 """
 
 FIRST_IDS = ("a1", "a2")
-"""The acts in a ledger of the first version."""
+"""The ids of the acts in a ledger of the first version."""
 
 
 def counted(url: str) -> tuple[int, int]:
-    """The incompatible and the additive steps as another connection sees them."""
+    """The numbers of incompatible and additive steps as another connection sees them."""
     with second(url) as connection:
         [(incompatible, additive)] = connection.execute(
             text("SELECT schema_version, additive_steps FROM pgwatchdog_schema")
@@ -106,26 +106,26 @@ def _fail_half_way(connection: Connection) -> None:
 
 
 ADD_NOTE = Step(_add_note, additive=True)
-"""A step of some later version."""
+"""A step of a later version."""
 
 FAIL_HALF_WAY = Step(_fail_half_way, additive=True)
-"""A step that has changed something when it fails."""
+"""A step that fails after it has changed the schema."""
 
 
 def migrated(url: str, *later: Step) -> None:
-    """Bring a ledger to this version's schema, or a later one's."""
+    """Migrate a ledger to this version's schema, or to that of a version with further steps."""
     store = Store(url, (*STEPS, *later))
     store.open()
     store.close()
 
 
 def nothing(url: str) -> None:
-    """No ledger yet."""
+    """Leave the database empty."""
     del url
 
 
 def first(url: str) -> None:
-    """A ledger of the first version with acts in it."""
+    """Create a ledger of the first version with two acts."""
     with second(url) as connection:
         for statement in FIRST_DDL.format(instant=INSTANT[connection.dialect.name]).split(";"):
             connection.execute(text(statement))
@@ -134,7 +134,7 @@ def first(url: str) -> None:
 
 
 def first_intends(connection: Connection, *ids: str) -> None:
-    """Intents as the first version writes them."""
+    """Write intents as the first version does."""
     intents = [_first_row(each) for each in ids]
     instants = {key for each in intents for key, value in each.items() if isinstance(value, datetime)}
     typed = [bindparam(key, type_=DateTime(timezone=True)) for key in instants]
@@ -146,11 +146,11 @@ def _first_row(name: str) -> Mapping[str, object]:
 
 
 STATES: tuple[Callable[[str], None], ...] = (nothing, first)
-"""Every state that a ledger of before can be in: one for each step that has landed."""
+"""Creates every state that an older ledger can be in: no ledger, and one for each older schema that was merged."""
 
 
-def shape(url: str) -> dict[str, Any]:  # as the inspector tells it
-    """Columns with types, nullability and defaults, keys and indexes of both tables, and the steps that were taken."""
+def shape(url: str) -> dict[str, Any]:  # the values come from SQLAlchemy's inspector
+    """The columns with types, nullability and defaults, the keys and indexes of both tables, and the counted steps."""
     told: dict[str, Any] = {"counted": counted(url)}
     with second(url) as connection:
         inspector = inspect(connection)
@@ -165,14 +165,14 @@ def shape(url: str) -> dict[str, Any]:  # as the inspector tells it
 
 
 def dropped(url: str) -> None:
-    """The tables of a ledger are gone."""
+    """Drop the tables of a ledger."""
     with second(url) as connection:
         for table in (SCHEMA.name, ACTS.name):
             connection.execute(text(f"DROP TABLE {table}"))
 
 
 class SchemaContract:
-    """What the schema does on every database; a subclass gives the fixture `url`, an empty place for a ledger."""
+    """The tests of the schema. A subclass defines the fixture `url` of an empty database."""
 
     def test_every_older_state_leads_to_the_same_schema(self, url: str) -> None:
         shapes = []

@@ -1,4 +1,4 @@
-"""Acts for a ledger, a second pair of eyes on it, and what every store must do whatever its database is."""
+"""Acts for a ledger, a second connection to its database, and the tests that a store must pass on every database."""
 
 import contextlib
 import threading
@@ -30,7 +30,7 @@ from watchdog.ledger.tables import ACTS
 
 KEYED = rule(roles=frozenset({"etl_app"}), budgets={"*": 30})
 
-Rows = list[dict[str, Any]]  # rows as the database has them
+Rows = list[dict[str, Any]]  # the rows have the types of the database
 
 
 def act(
@@ -42,7 +42,7 @@ def act(
     hand: Hand = Hand.SIGNAL,
     attempt: int = 1,
 ) -> Act:
-    """An act on a row that is long past its budget, judged as any other."""
+    """An act on a row that is far above its budget. The row is judged by the product's judge."""
     row = backend(query=100, now=at) if row is None else row
     seen = snapshot(row, at=at)
     judgement, _ = judge(seen, settings=judge_settings(book(KEYED)), census=census(), memory=Memory(), tick=True)
@@ -57,20 +57,20 @@ def effect(
     at: datetime = NOW,
     regret: bool = False,
 ) -> ObservedEffect:
-    """What a look showed of an act."""
+    """The effect of an act as a look observed it."""
     return ObservedEffect(
         id=id, run=Run(4711, NOW, NOW), rule="orphans", hand=Hand.SIGNAL, outcome=outcome, at=at, regret=regret
     )
 
 
 def answered(store: Store, result: Result, *ids: str) -> None:
-    """Put one answer on record for several acts."""
+    """Write the same result for several acts."""
     store.answer([Answer(each, result, "") for each in ids], effects=(), came_back=())
 
 
 @contextlib.contextmanager
 def second(url: str) -> Iterator[Connection]:
-    """Another connection to a ledger's database, none of the store's own."""
+    """Another connection to a ledger's database than the store's."""
     drivers = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg"}
     parsed = make_url(url)
     engine = create_engine(parsed.set(drivername=drivers[parsed.drivername]), poolclass=NullPool)
@@ -80,20 +80,20 @@ def second(url: str) -> Iterator[Connection]:
 
 
 def rows(url: str) -> Rows:
-    """All acts as another connection sees them, by id."""
+    """All acts as another connection sees them, in the order of their ids."""
     with second(url) as connection:
         return [dict(row) for row in connection.execute(select(ACTS).order_by(ACTS.c.id)).mappings()]
 
 
 def columns(url: str) -> set[str]:
-    """The columns that the table of acts has."""
+    """The names of the columns of the table of acts."""
     with second(url) as connection:
         return {each["name"] for each in inspect(connection).get_columns(ACTS.name)}
 
 
 @dataclass(slots=True)
 class GatedStore(Store):
-    """A store whose calls wait at a gate, as on a disk or a server that hangs."""
+    """A store whose calls wait at a gate, as if a disk or a server hangs. Without a gate they do not wait."""
 
     gate: threading.Event | None = None
     arrived: threading.Event | None = None
@@ -108,7 +108,7 @@ class GatedStore(Store):
 
 
 def gated(folder: Path) -> GatedStore:
-    """A store with an open gate; `gate.clear()` makes it hang."""
+    """A store with an open gate. `gate.clear()` makes its calls hang."""
     store = GatedStore(f"sqlite:///{folder}/ledger.db")
     store.open()
     store.gate, store.arrived = threading.Event(), threading.Event()
@@ -117,7 +117,7 @@ def gated(folder: Path) -> GatedStore:
 
 
 class StoreContract:
-    """What a store does on every database; a subclass gives the fixture `url`, an empty place for a ledger."""
+    """The tests of a store. A subclass defines the fixture `url` of an empty database."""
 
     @pytest.fixture
     def store(self, url: str) -> Iterator[Store]:
@@ -333,5 +333,5 @@ class StoreContract:
 
 
 def wait_for_row(url: str, name: str, *, result: str | None) -> None:
-    """Wait until an act is on record with this answer."""
+    """Wait until an act is in the ledger with this result."""
     until(lambda: [row["result"] for row in rows(url) if row["id"] == name] == [result], what=f"{name} as {result}")

@@ -1,6 +1,6 @@
-"""Servers of every supported version, from a binary package, unpacked into `.cache` of the checkout.
+"""The Postgres binaries of every supported version, from a binary package, unpacked into `.cache` of the checkout.
 
-Run as a program it fetches them: `python -m support.matrix`, which `make matrix-binaries` does.
+`python -m support.matrix` fetches them. `make matrix-binaries` runs that.
 """
 
 import shutil
@@ -16,12 +16,12 @@ VERSIONS = {14: "14.23.0", 15: "15.19.0", 16: "16.15.0", 17: "17.11.0", 18: "18.
 
 
 def binaries_of(major: int) -> Path:
-    """The folder with `postgres` of a version; it need not be there."""
-    return CACHE / f"postgres-{VERSIONS[major]}" / "postgres" / "bin"
+    """The folder with `postgres` of a version; it need not be there. Of 19 that of the 18 that imitates it."""
+    return CACHE / f"postgres-{VERSIONS[min(major, max(VERSIONS))]}" / "postgres" / "bin"
 
 
 def fetch(major: int) -> None:
-    """Fetch and unpack one version unless it is there."""
+    """Fetch and unpack one version unless it exists already."""
     if binaries_of(major).exists():
         return
     home = binaries_of(major).parents[1]
@@ -38,7 +38,7 @@ def fetch(major: int) -> None:
             archive.extractall(folder, filter="data")
         [unpacked] = [each.parent.parent for each in Path(folder).glob("**/bin/postgres")]
         shutil.copytree(unpacked, home / "postgres.new", symlinks=True, dirs_exist_ok=True)
-        (home / "postgres.new").rename(home / "postgres")  # whole or not at all, whoever interrupts
+        (home / "postgres.new").rename(home / "postgres")  # atomic, so that an interrupted fetch leaves no partial copy
 
 
 if __name__ == "__main__":

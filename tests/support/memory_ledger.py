@@ -1,4 +1,4 @@
-"""A ledger in memory: the port `Ledger` without a database. It passes the same contract as the real one."""
+"""A ledger in memory: the port `Ledger` without a database. It passes the same contract tests as the real one."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -16,13 +16,13 @@ UNANSWERED = dict.fromkeys(("result", "detail", "outcome", "outcome_at", "regret
 
 @dataclass(slots=True)
 class MemoryLedger:
-    """Acts as rows by id. While `failure` is set every call raises it."""
+    """Acts as rows by id. While `failure` is set, every call of the port raises it."""
 
-    rows: dict[str, dict[str, Any]] = field(default_factory=dict)  # as a database would have them
+    rows: dict[str, dict[str, Any]] = field(default_factory=dict)  # with the types of a database
     failure: LedgerError | None = None
 
     def outcomes(self) -> list[str | None]:
-        """The outcomes on record, in the order of the intents."""
+        """The outcomes of all acts, in the order of the intents."""
         return [row["outcome"] for row in self.rows.values()]
 
     async def intend(self, acts: Sequence[Act]) -> None:

@@ -1,4 +1,4 @@
-"""A cluster in memory: the port `Source` without a server. It passes the same contract as the real one."""
+"""A cluster in memory: the port `Source` without a server. It passes the same contract tests as the real one."""
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,6 +14,7 @@ from watchdog.core.observed.blocking import Blocking
 from watchdog.core.observed.census import Census
 from watchdog.core.observed.commands import BackendLookup, Command, statement_key
 from watchdog.core.observed.reasons import Reason
+from watchdog.core.observed.statement_failures import StatementFailures
 from watchdog.core.present.look import Look
 from watchdog.errors import ReadError
 
@@ -22,10 +23,10 @@ FIRST_PID = 100
 
 @dataclass(slots=True)
 class MemoryServer:
-    """The server behind memory sources: its sessions by pid, and who holds the lease.
+    """The server behind memory sources: its sessions by pid, and the holder of the lease.
 
-    `idle` are sessions without a statement. `away`: it cannot be reached. A signal ends the statement at once, unless
-    `ignores_cancels`.
+    `idle` holds the sessions without a statement. While `away` is true the server cannot be reached. A signal ends the
+    statement at once, unless `ignores_cancels` is true.
     """
 
     running: dict[int, Backend] = field(default_factory=dict)
@@ -39,14 +40,14 @@ class MemoryServer:
     signalled: list[int] = field(default_factory=list)
 
     def run(self, row: Backend | None = None, *, age: float = 100.0, name: str = "") -> int:
-        """Begin a statement that has been running for `age` seconds; its pid."""
+        """Add a session whose statement has been running for `age` seconds. Returns its pid."""
         pid = FIRST_PID + len(self.running) + len(self.idle)
         row = backend(pid=pid, query=age, name=name, now=self.at) if row is None else row
         self.running[row.pid] = row
         return row.pid
 
     def finish(self, pid: int) -> None:
-        """End the statement of a session, which goes on idle."""
+        """End the statement of a session, which is idle then."""
         self.idle[pid] = self.running.pop(pid).started
 
     def leave(self, pid: int) -> None:
@@ -55,13 +56,13 @@ class MemoryServer:
         self.idle.pop(pid, None)
 
     def wait_for(self, waiter: int, holder: int) -> None:
-        """Let one running session wait for a lock of another."""
+        """Let one running session wait for a lock of another session."""
         row = self.running[waiter]
         self.running[waiter] = replace(row, wait_event_type="Lock", wait_event="transactionid")
         self.waits[waiter] = holder
 
     def pass_time(self, seconds: float) -> None:
-        """Let the server's clock go on."""
+        """Advance the server's clock."""
         self.at += timedelta(seconds=seconds)
 
 
@@ -73,6 +74,7 @@ class MemorySource:
     pid: int = 1
     is_open: bool = False
     census_is_stale: bool = False
+    statement_failures: StatementFailures = field(default_factory=dict)
 
     @property
     def identity(self) -> Hashable:
@@ -174,7 +176,7 @@ class MemorySource:
 
 
 def _aged(row: Backend, *, at: datetime) -> Backend:
-    """The row as it looks at `at`: its starts stay, its ages grow."""
+    """The row at the time `at`: the same starts, with ages computed for `at`."""
     moments = {name: getattr(row, name) for name in ("query", "transaction", "changed")}
     grown = {name: replace(each, age=at - each.at) for name, each in moments.items() if each is not None}
     return replace(row, **grown)

@@ -1,4 +1,4 @@
-"""The metrics of the table by the names under which they are exposed, without the prefix."""
+"""All metrics of the table, and their names without the prefix `pgwatchdog_`."""
 
 from watchdog.web.table import CLUSTER_METRICS, PROCESS_METRICS
 

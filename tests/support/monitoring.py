@@ -1,4 +1,4 @@
-"""A real Prometheus, whatever else is run for as long as a block, and a webhook that keeps what it gets."""
+"""Runs a Prometheus server or another program for the length of a block, and a webhook that stores what it receives."""
 
 import json
 import subprocess
@@ -32,7 +32,7 @@ def running(command: list[str], *, guardian: Guardian) -> Iterator[None]:
 def running_prometheus(
     binary: str, address: str, *, folder: Path, guardian: Guardian, more: dict[str, Any] | None = None
 ) -> Iterator[str]:
-    """A Prometheus that scrapes the daemon at `address`; its own address."""
+    """A Prometheus server that scrapes the daemon at `address`. Yields the URL of the Prometheus server."""
     port = free_port()
     target = urllib.parse.urlsplit(address).netloc
     config = {
@@ -46,7 +46,7 @@ def running_prometheus(
         f"--config.file={folder / 'prometheus.yml'}",
         f"--storage.tsdb.path={folder / 'tsdb'}",
         f"--web.listen-address=127.0.0.1:{port}",
-        "--rules.alert.resend-delay=1s",  # the first sending may come before the receivers are known
+        "--rules.alert.resend-delay=1s",  # because the first alert may be sent before its receivers are known
     ]
     with running(command, guardian=guardian):
         base = f"http://127.0.0.1:{port}"
@@ -56,16 +56,16 @@ def running_prometheus(
 
 @contextmanager
 def webhook(received: list[dict[str, Any]]) -> Iterator[str]:
-    """A receiver that keeps what is posted to it; its address."""
+    """A webhook that appends each posted JSON document to `received`. Yields its URL."""
 
     class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:  # the library's name
+        def do_POST(self) -> None:  # the name that BaseHTTPRequestHandler requires
             received.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
             self.send_response(200)
             self.end_headers()
 
         def log_message(self, *_: object) -> None:
-            """Say nothing."""
+            """Log nothing."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as httpd:
         threading.Thread(target=httpd.serve_forever, daemon=True).start()

@@ -16,7 +16,7 @@ from watchdog.demo.server import free_port, server_identity
 def pgbouncer(
     binary: str, server: TestServer, *, guardian: Guardian, folder: Path, mode: str, extra: str = ""
 ) -> Iterator[int]:
-    """A pooler's port; `mode` is session or transaction."""
+    """A running PgBouncer in front of `server`. Yields its port. `mode` is session or transaction."""
     port = free_port()
     password = server.embedded.password
     users = folder / "users.txt"
@@ -34,7 +34,7 @@ def pgbouncer(
         [binary, "-q", str(config)],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        **server_identity(),  # type: ignore[call-overload]  # the types are the call's own
+        **server_identity(),  # type: ignore[call-overload]  # mypy cannot match the overloads
     )
     guardian.mind_process(process.pid)
 

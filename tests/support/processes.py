@@ -1,4 +1,4 @@
-"""Our command as a process of its own, and small HTTP questions to it."""
+"""Runs the command `pgwatchdog` as a process, and sends HTTP requests to it."""
 
 import json
 import os
@@ -20,7 +20,7 @@ COMMAND = (sys.executable, "-m", "watchdog.cli")
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came back over HTTP."""
+    """The status and the body of an HTTP response."""
 
     status: int
     text: str
@@ -35,14 +35,14 @@ def get(url: str, *, data: bytes | None = None) -> Answer:
             return Answer(error.code, error.read().decode())
 
 
-def get_json(url: str) -> Any:  # whatever the JSON holds
+def get_json(url: str) -> Any:  # any JSON value
     return json.loads(get(url).text)
 
 
 def command(
     *arguments: str, env: Mapping[str, str] | None = None, timeout: float = 60
 ) -> subprocess.CompletedProcess[str]:
-    """Run our command to its end, with 80 columns and without colour."""
+    """Run `pgwatchdog` to its end, with 80 columns and without colours."""
     return subprocess.run(
         [*COMMAND, *arguments], capture_output=True, text=True, check=False, timeout=timeout, env=environment(env)
     )
@@ -61,7 +61,7 @@ class DaemonProcess:
     log: Path
     address: str = ""
 
-    def lines(self) -> list[dict[str, Any]]:  # whatever the JSON lines hold
+    def lines(self) -> list[dict[str, Any]]:  # JSON values
         return [json.loads(line) for line in self.log.read_text().splitlines() if line.startswith("{")]
 
     def events(self, name: str) -> list[dict[str, Any]]:  # as above
@@ -79,7 +79,7 @@ class DaemonProcess:
 def daemon_process(
     folder: Path, *, guardian: Guardian, config: str | None, env: Mapping[str, str] | None = None
 ) -> Iterator[DaemonProcess]:
-    """A daemon on a free port, up when this returns."""
+    """A daemon on a free port. It listens when the block begins, and is killed when the block ends."""
     log = folder / "daemon.log"
     arguments = ["run", "--log.format", "json", "--web.listen-address", "127.0.0.1:0"]
     if config is not None:
@@ -101,7 +101,7 @@ def daemon_process(
 
 
 def samples(text: str) -> dict[str, float]:
-    """`name{labels}` to value, as exposed."""
+    """The values of an exposition by `name{labels}`."""
     found = {}
     for line in text.splitlines():
         if line and not line.startswith("#"):

@@ -1,4 +1,4 @@
-"""A TCP proxy that can misbehave: stall, drop or refuse, at any moment. For the faults that need no namespaces."""
+"""A TCP proxy that can stall or drop connections at any moment, for network faults that need no namespaces."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class Proxy:
-    """Forwards to `port` on loopback until told otherwise."""
+    """Forwards connections to `port` on loopback to `target` on loopback."""
 
     target: int
     port: int = 0
@@ -16,7 +16,7 @@ class Proxy:
     _writers: list[asyncio.StreamWriter] = field(default_factory=list)
 
     def stall(self) -> None:
-        """Swallow everything from now on, both ways, and keep connections open: a frozen link."""
+        """Stop forwarding in both directions from now on and keep connections open, like a frozen link."""
         self._flowing.clear()
 
     def flow(self) -> None:
@@ -52,7 +52,7 @@ class Proxy:
 
 @asynccontextmanager
 async def proxy_to(port: int) -> AsyncIterator[Proxy]:
-    """A proxy in front of a port on loopback."""
+    """A proxy in front of `port` on loopback."""
     proxy = Proxy(port)
     proxy.flow()
     server = await asyncio.start_server(proxy.serve, "127.0.0.1", 0)

@@ -1,4 +1,4 @@
-"""Several watchdogs on one server: what arms them, each as a process of its own, and who holds the lease."""
+"""Several daemons on one server, each a separate process: their configuration, metrics, and the holder of the lease."""
 
 import asyncio
 import json
@@ -30,17 +30,17 @@ from watchdog.web.labels import Bounds
 INTERVAL = 1.0
 TIMEOUT = 1.0
 IDLE_LIMIT = IDLE_INTERVALS * INTERVAL + TIMEOUT
-"""Seconds of silence after which the server ends the session of an armed daemon of ours."""
+"""Seconds of silence after which the server ends the session of a daemon with the configuration `armed`."""
 
 STEP = 0.2
-"""The interval of an actor that lives in the test's own loop, in seconds: it warms up for two of them."""
+"""Interval in seconds of an actor that runs in the test's event loop. Its warm-up takes two intervals."""
 
 SLACK = 5
-"""The promises are in intervals; on a busy machine so many times one is still kept."""
+"""Number of intervals that the tests allow where the product promises one, because the machine may be busy."""
 
 
 def folder(base: Path, name: str) -> Path:
-    """A new folder: each replica has a ledger of its own."""
+    """Create a directory, because each replica has a ledger of its own."""
     made = base / name
     made.mkdir()
     return made
@@ -55,7 +55,7 @@ def armed(
     disarm_file: Path | None = None,
     lease_database: str = "postgres",
 ) -> str:
-    """A daemon's configuration that arms it unless something else is said; web_app waits for a second."""
+    """The configuration of a daemon, which is armed by default. The budget of web_app is 1 s."""
     return (
         f"poll: {{interval: {INTERVAL:g}s, census_interval: 2s, timeout: {TIMEOUT:g}s}}\n"
         f'clusters: [{{name: main, dsn: "{dsn}", mode: {cluster}, lease_database: {lease_database}}}]\n'
@@ -70,7 +70,7 @@ def armed(
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """What a daemon exports of the cluster `main`, in the words of these tests."""
+    """The metrics that a daemon exports for the cluster `main`."""
 
     values: Mapping[str, float]
 
@@ -84,25 +84,28 @@ class Exported:
 
     @property
     def disarmed(self) -> set[str]:
-        """The reasons that hold."""
+        """The reasons why the cluster is disarmed."""
         pattern = re.compile(r'pgwatchdog_disarmed\{reason="(\w+)",server="main"\}')
         return {found[1] for name, value in self.values.items() if value == 1 and (found := pattern.fullmatch(name))}
 
     def count(self, name: str, **labels: str) -> float:
-        """One counter or gauge by its labels, 0 where it is not there."""
+        """The value of one counter or gauge by its labels, or 0 if the series does not exist."""
         shown = ",".join(f'{key}="{value}"' for key, value in sorted({**labels, "server": "main"}.items()))
         return self.values.get(f"pgwatchdog_{name}{{{shown}}}", 0)
 
 
 @dataclass(slots=True)
 class Replica(DaemonProcess):
-    """A running `pgwatchdog run` whose standard output is kept apart; `prefix` is what runs a command beside it."""
+    """A running `pgwatchdog run` with its standard output in a separate file.
+
+    `prefix` is a command that runs another command in the daemon's network namespace.
+    """
 
     out: Path = Path()
     prefix: tuple[str, ...] = ()
 
-    def acts(self) -> list[dict[str, Any]]:  # whatever the JSON lines hold
-        """Every line on standard output: each is an act."""
+    def acts(self) -> list[dict[str, Any]]:  # JSON values
+        """The acts on standard output. Each line is one act."""
         return [json.loads(line) for line in self.out.read_text().splitlines()]
 
     def exported(self) -> Exported:
@@ -119,7 +122,7 @@ class Replica(DaemonProcess):
         self.process.send_signal(signal.SIGHUP)
 
     def looks_on(self, *, ticks: int = 2) -> None:
-        """Wait until it has looked at least so many times more."""
+        """Wait until the daemon has taken at least `ticks` further looks."""
         polls = 'pgwatchdog_polls_total{server="main"}'
         before = self.exported().values[polls]
         until(lambda: self.exported().values[polls] >= before + ticks, what="further looks")
@@ -133,7 +136,7 @@ def replicas(
     arguments: tuple[str, ...] = (),
     prefixes: tuple[tuple[str, ...], ...] = (),
 ) -> Iterator[list[Replica]]:
-    """A daemon for each configuration, all up when this returns; `prefixes` are commands that they are run by."""
+    """A daemon for each configuration. All listen when the block begins. `prefixes` are commands that start them."""
     started: list[Replica] = []
     try:
         for i, config in enumerate(configs):
@@ -170,7 +173,7 @@ def _await_address(replica: Replica) -> None:
 
 
 def leader_of(daemons: list[Replica]) -> tuple[Replica, Replica]:
-    """Of two daemons the one that leads and is armed, once that is so, and the other one."""
+    """Wait until one of two daemons leads and is armed. Returns that one and the other one."""
 
     def leader() -> Replica | None:
         return next((each for each in daemons if each.exported().enforcing), None)
@@ -183,7 +186,7 @@ def leader_of(daemons: list[Replica]) -> tuple[Replica, Replica]:
 
 
 class Held(Writer):
-    """A ledger that holds its first caller up once the intent is on record, until it is let go."""
+    """A ledger whose `intend` writes the intents, sets `reached` and then waits for `go`."""
 
     def __init__(self, store: Store) -> None:
         super().__init__(store, 5.0)
@@ -203,7 +206,7 @@ def freeze(process: subprocess.Popen[str]) -> None:
 
 
 def holders(server: TestServer) -> list[int]:
-    """The pids of the sessions that hold the lease, in whatever database."""
+    """The pids of the sessions that hold the lease, in all databases."""
     locks = (
         "SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted AND objsubid = 2"
         " AND classid::bigint = %s AND objid::bigint = %s"
@@ -213,25 +216,25 @@ def holders(server: TestServer) -> list[int]:
 
 
 def seconds_until_led_by_another(server: TestServer, before: int) -> float:
-    """How long it takes until another session than `before` holds the lease."""
+    """Wait until another session than `before` holds the lease. Returns the seconds that took."""
     begun = time.monotonic()
     until(lambda: holders(server) not in ([], [before]), what="another holder of the lease")
     return time.monotonic() - begun
 
 
 def orphan(connection: Client, server: TestServer) -> int:
-    """Work that outlives its budget; its pid."""
+    """Start a statement that outlives its budget. Returns the backend's pid."""
     return start(connection, "SELECT pg_sleep(60)", server)
 
 
 def over_budget(server: TestServer, pid: int, *, seconds: float) -> None:
-    """Wait until a backend's statement is older than so many seconds."""
+    """Wait until a backend's statement is older than `seconds`."""
     age = "SELECT clock_timestamp() - query_start > make_interval(secs => %s) FROM pg_stat_activity WHERE pid = %s"
     until(lambda: server.value(age, seconds, pid), what="the end of the budget")
 
 
 async def exported_of(look: Look) -> Exported:
-    """What a daemon would export after this look alone."""
+    """The metrics that a daemon would export after only this look."""
     exposition = Exposition(book=book(), rules=(cancel_rule(),), bounds=Bounds(), process_values=dict)
     exposition.publish(look)
     return Exported(samples((await exposition.text()).decode()))
@@ -239,13 +242,14 @@ async def exported_of(look: Look) -> Exported:
 
 @contextmanager
 def apart(*, guardian: Guardian, subnet: str) -> Iterator[tuple[tuple[str, ...], str]]:
-    """A network of its own behind a link: what runs a command in it, and the link's name in there.
+    """A network namespace behind a veth link. Yields the command prefix that runs in it, and the link's name in it.
 
-    We have the address `subnet`.1 on the link, it has `subnet`.2. It ends with the process that lives in it, also
-    where the tests are killed. The link is taken away first: connections that nobody answers would keep it for a while.
+    Our end of the link has the address `subnet`.1, the other end has `subnet`.2. The namespace ends with a process that
+    lives in it, even if the tests are killed. The link is deleted first, because open connections without a peer would
+    keep the namespace alive for a while.
 
     Raises:
-        subprocess.CalledProcessError: that cannot be had here.
+        subprocess.CalledProcessError: such a link cannot be created here.
 
     """
     keeper = subprocess.Popen(["unshare", "--net", "sleep", "infinity"])
@@ -271,7 +275,7 @@ def apart(*, guardian: Guardian, subnet: str) -> Iterator[tuple[tuple[str, ...],
 
 
 def _has_left(pid: int) -> bool:
-    """True once the process stands in another network than we do."""
+    """True once the process is in another network namespace than we are."""
     try:
         return Path(f"/proc/{pid}/ns/net").readlink() != Path("/proc/self/ns/net").readlink()
     except OSError:

@@ -1,4 +1,4 @@
-"""The tests' own servers: an embedded Postgres with the roles of the field cases."""
+"""The servers of the tests: embedded Postgres servers with the roles of the field cases, and standbys of them."""
 
 import os
 import signal
@@ -12,6 +12,8 @@ from pathlib import Path
 
 import psycopg
 
+from support.imitation import IMITATED, REAL, disguise, teach
+from support.imitation import SETTINGS as IMITATION_SETTINGS
 from support.matrix import binaries_of
 from watchdog.demo.guardian import Guardian
 from watchdog.demo.server import EmbeddedServer, create_server, server_identity
@@ -20,8 +22,9 @@ PATIENCE = 30.0
 
 Client = psycopg.Connection[tuple[object, ...]]
 Connect = Callable[..., Client]
-MakeRole = Callable[..., str]
 """The type of the fixture `connect`."""
+MakeRole = Callable[..., str]
+"""The type of the fixture `make_role`."""
 
 ROLES = """
     CREATE ROLE web_app LOGIN PASSWORD '{password}';
@@ -40,9 +43,10 @@ ROLES = """
 
 @dataclass(slots=True)
 class TestServer:
-    """A running server. `web_app` and `etl_app` work, `pgwatchdog` watches, `canceller` may cancel as well.
+    """A running server with the roles of `ROLES`.
 
-    `blind` may not see others.
+    `web_app` and `etl_app` are callers. `pgwatchdog` has pg_monitor. `canceller` also has pg_signal_backend. `blind`
+    cannot see the sessions of other roles.
     """
 
     __test__ = False
@@ -50,16 +54,16 @@ class TestServer:
     embedded: EmbeddedServer
 
     def dsn(self, role: str = "pgwatchdog", *, database: str = "postgres") -> str:
-        """A whole connection string, the password in it."""
+        """A connection string with the password."""
         return f"{self.embedded.dsn(role=role, database=database)} password={self.embedded.password}"
 
     @property
     def major(self) -> int:
         """The server's major version."""
-        return int(str(self.value("SELECT current_setting('server_version_num')::int / 10000")))
+        return int(str(self.value("SELECT current_setting('server_version')")).partition(".")[0])
 
     def admin(self) -> Client:
-        """A superuser's connection."""
+        """A connection as superuser."""
         try:
             return psycopg.connect(self.dsn("postgres"), autocommit=True, application_name="tests")
         except psycopg.Error as error:
@@ -67,14 +71,14 @@ class TestServer:
             raise
 
     def run(self, sql: str) -> None:
-        """Run statements as superuser, one after the other."""
+        """Run statements as superuser. They are separated by semicolons and run one after the other."""
         with self.admin() as connection:
             for each in sql.split(";"):
                 if each.strip():
                     connection.execute(each)
 
     def value(self, sql: str, *parameters: object) -> object:
-        """The one value that a query gives."""
+        """The first value of the first row of a query."""
         with self.admin() as connection:
             row = connection.execute(sql, parameters).fetchone()
         assert row is not None
@@ -90,7 +94,7 @@ class TestServer:
             ).fetchall()
             for (pid,) in rows:
                 with suppress(ProcessLookupError, PermissionError):
-                    os.kill(int(str(pid)), signal.SIGCONT)  # a test may have stopped it
+                    os.kill(int(str(pid)), signal.SIGCONT)  # because a test may have stopped the process
             connection.execute(
                 "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
                 " WHERE backend_type IN ('client backend', 'walsender') AND pid <> pg_backend_pid()"
@@ -130,14 +134,14 @@ def make_standby(primary: TestServer, *, guardian: Guardian, settings: Mapping[s
         check=True,
         capture_output=True,
         cwd=directory,
-        **identity,  # type: ignore[call-overload]  # the types are the call's own
+        **identity,  # type: ignore[call-overload]  # mypy cannot match the overloads
     )
     embedded.start()
     return TestServer(embedded)
 
 
 def start(connection: Client, sql: str, server: TestServer) -> int:
-    """Send a statement, do not wait for its end, but until the server shows it; the backend's pid."""
+    """Send a statement and wait until the server shows it as active, not until it ends. Returns the backend's pid."""
     connection.pgconn.send_query(sql.encode())
     connection.pgconn.flush()
     pid = connection.info.backend_pid
@@ -149,12 +153,14 @@ def start(connection: Client, sql: str, server: TestServer) -> int:
 def make_server(
     *, guardian: Guardian, settings: Mapping[str, str] | None = None, major: int | None = None
 ) -> TestServer:
-    """A running server with the roles, in a folder that the user it runs as can reach.
+    """A running server with the roles of `ROLES`, in a directory that the server's user can read.
 
-    `major` is a version of the matrix; without it the one that PGWATCHDOG_TEST_POSTGRES says, or the embedded one.
+    `major` is a version of the matrix. Without it the environment variable PGWATCHDOG_TEST_POSTGRES gives the version.
+    Without both it is the embedded server.
     """
     chosen = major or int(os.environ.get("PGWATCHDOG_TEST_POSTGRES", "0"))
-    binaries = binaries_of(chosen) if chosen else None
+    imitates = chosen == IMITATED
+    binaries = None if not chosen or (imitates and not binaries_of(REAL).exists()) else binaries_of(chosen)
     folder = Path(tempfile.mkdtemp(prefix="pgwatchdog-test-"))
     guardian.mind_directory(folder)
     folder.chmod(0o755)
@@ -165,10 +171,16 @@ def make_server(
         "max_prepared_transactions": "5",
     }
     folder.chmod(0o1777)  # for the socket of a server that runs as another user
+    own |= IMITATION_SETTINGS if imitates else {}
     embedded = create_server(directory, guardian=guardian, settings={**own, **(settings or {})}, binaries=binaries)
     embedded.start()
     server = TestServer(embedded)
     server.run(ROLES.format(password=embedded.password))
+    if imitates:
+        teach(embedded, databases=("template1", "postgres", "other"))
+        embedded.stop()
+        disguise(embedded)
+        embedded.start()
     return server
 
 

@@ -1,4 +1,4 @@
-"""Every statement of the daemon, and what the server has to say about its rows."""
+"""Every SQL statement of the daemon, and checks of the columns and rows that a server returns for it."""
 
 import pkgutil
 from collections.abc import Sequence
@@ -20,26 +20,26 @@ from watchdog.postgres.lease import LOCK
 from watchdog.postgres.session import Parameters, Session
 from watchdog.postgres.statements import Statement
 
-AnyStatement = Statement[Any]  # each has a type of its own
+AnyStatement = Statement[Any]  # each statement has its own type of row
 
 
 def declared() -> list[AnyStatement]:
     """Every statement that a module of `watchdog.postgres` declares, by name."""
     names = [each.name for each in pkgutil.iter_modules(postgres.__path__, "watchdog.postgres.")]
     values = [value for name in names for value in vars(import_module(name)).values()]
-    found = {id(value): value for value in values if isinstance(value, Statement)}  # once, wherever it is imported
+    found = {id(value): value for value in values if isinstance(value, Statement)}  # once, although modules import it
     return sorted(found.values(), key=lambda each: each.name)
 
 
 async def received(session: Session, statement: AnyStatement, *, pids: Sequence[int]) -> tuple[str, ...]:
-    """The names of the columns that the server sends."""
+    """The names of the columns that the server returns."""
     text = sql.statement(statement.name, version=session.server_version)
     cursor = await session.connection.execute(text, _parameters(statement, pids=pids))
     return tuple(column.name for column in cursor.description or ())
 
 
 async def checked_rows(session: Session, statement: AnyStatement, *, pids: Sequence[int]) -> int:
-    """Read the rows as the daemon does, fail where a value is not of the declared type; how many there are."""
+    """Read the rows as the daemon does and check the type of every value. Returns the number of rows."""
     rows = await session.rows(statement, _parameters(statement, pids=pids))
     TypeAdapter(list[statement.row]).validate_python(rows, strict=True)  # type: ignore[name-defined]  # known at run time
     return len(rows)

@@ -1,4 +1,4 @@
-"""A source on a real server, and a daemon in the test's own loop."""
+"""Sources, cycles and a daemon on a real server, all in the test's event loop, and access to what a look found."""
 
 import asyncio
 import os
@@ -45,7 +45,7 @@ def source_on(
     password: Password | None = None,
     env: Mapping[str, str] | None = None,
 ) -> Iterator[PostgresSource]:
-    """A source that reads a server, or what a connection string points to."""
+    """A source that reads `server`, which is a server or a connection string."""
     dsn = server if isinstance(server, str) else server.dsn(role)
     source = PostgresSource(
         dsn=dsn,
@@ -66,7 +66,7 @@ def row_of(snapshot: Snapshot, pid: int) -> Backend | None:
 
 @asynccontextmanager
 async def daemon_on(folder: Path, config: str, *, sinks: tuple[Sink, ...] = ()) -> AsyncIterator[tuple[Daemon, str]]:
-    """A daemon with this configuration in the test's loop, and its address."""
+    """A daemon with this configuration in the test's event loop, and its URL."""
     file = folder / "pgwatchdog.yaml"
     file.write_text(config)
     settings = wiring.with_listen(wiring.load_settings(file, env={}), "127.0.0.1:0")
@@ -83,7 +83,7 @@ async def daemon_on(folder: Path, config: str, *, sinks: tuple[Sink, ...] = ()) 
 
 
 class Recorder:
-    """A sink that keeps everything and lets a test wait for what it wants to see."""
+    """A sink that keeps every state and lets a test wait for a condition on them."""
 
     def __init__(self) -> None:
         self.states: list[Look | Unread] = []
@@ -108,7 +108,7 @@ class Recorder:
 
 
 class Later:
-    """A condition: more has been recorded than so many states."""
+    """A condition: at least `unread` failed looks and more than `looks` looks have been recorded."""
 
     def __init__(self, *, unread: int = 0, looks: int = 0) -> None:
         self.counts = unread, looks
@@ -129,7 +129,7 @@ def watcher(
     default: float | None = None,
     pooled: frozenset[str] = frozenset(),
 ) -> Iterator[Cycle]:
-    """The ordinary cycle over a real server, one look at a time; budgets in seconds (web_app 1, etl_app 60)."""
+    """A read-only cycle on a real server. `roles` are budgets in seconds; the default is web_app 1 and etl_app 60."""
     limits = {"web_app": 1.0, "etl_app": 60.0} if roles is None else roles
     budgets = book(*jobs, roles=limits, grace=grace, default=default)
     with source_on(server, role=role) as source:
@@ -142,7 +142,7 @@ def watcher(
 
 
 @contextmanager
-def actor_on(  # noqa: PLR0913  # what a test changes, and no more
+def actor_on(  # noqa: PLR0913  # each parameter is changed by some test
     server: TestServer | str,
     folder: Path,
     *jobs: JobRule,
@@ -155,10 +155,11 @@ def actor_on(  # noqa: PLR0913  # what a test changes, and no more
     warm: bool = True,
     enforces: bool = True,
     pooled: frozenset[str] = frozenset(),
+    allow_untested: bool = True,
 ) -> Iterator[Cycle]:
-    """The ordinary cycle with an armed actor and a ledger in `folder`, one look at a time; budgets in seconds.
+    """A cycle with an armed actor and a ledger in `folder`. `roles` are budgets in seconds.
 
-    `warm`: it has already watched for long enough, and its bucket is not empty.
+    With `warm` the warm-up is over and the buckets of the limits are full.
     """
     limits = {"web_app": 0.5, "etl_app": 60.0} if roles is None else roles
     budgets = book(*jobs, roles=limits, grace=grace)
@@ -170,6 +171,7 @@ def actor_on(  # noqa: PLR0913  # what a test changes, and no more
             arming=arming or Arming(policy_enforces=True),
             outbox=Outbox(server="main", ledger=ledger),
             enforces=enforces,
+            allow_untested=allow_untested,
         )
         cycle = Cycle(
             server="main",
@@ -185,13 +187,13 @@ def actor_on(  # noqa: PLR0913  # what a test changes, and no more
         yield cycle
 
 
-def history(folder: Path) -> list[dict[str, Any]]:  # rows as the ledger has them
+def history(folder: Path) -> list[dict[str, Any]]:  # the rows have the types of the ledger
     """The acts in a folder's ledger, oldest first."""
     return Store(f"sqlite:///{folder}/ledger.db").history(Wanted())[::-1]
 
 
 def answer(connection: Client) -> str | None:
-    """The SQLSTATE with which the statement under way ended, None if it succeeded; waits for its end."""
+    """Wait for the end of the running statement. Returns its SQLSTATE, or None if it succeeded."""
     states = []
     while (result := connection.pgconn.get_result()) is not None:
         states.append(result.error_field(DiagnosticField.SQLSTATE))
@@ -200,29 +202,29 @@ def answer(connection: Client) -> str | None:
 
 
 def verdict_of(look: Look, pid: int) -> Verdict:
-    """The one verdict about a backend."""
+    """The verdict about a backend. There must be exactly one."""
     [verdict] = [each for each in look.decisions.verdicts if each.finding.backend.pid == pid]
     return verdict
 
 
 def found(look: Look, pid: int) -> list[str]:
-    """The kinds of finding about one backend."""
+    """The kinds of the findings about a backend."""
     return [str(each.kind) for each in look.judgement.findings if each.backend.pid == pid]
 
 
 def orphaned(look: Look, *pids: int) -> bool:
-    """True where every one of these backends is an orphan."""
+    """True if every one of these backends is an orphan."""
     return all("orphan" in found(look, pid) for pid in pids)
 
 
 def case_of(look: Look, pid: int) -> Case | None:
-    """The case of one backend in a look."""
+    """The case of a backend in a look, or None."""
     return next((each for each in look.judgement.cases if each.backend.pid == pid), None)
 
 
 async def look_until(cycle: Cycle, condition: Callable[[Look], object], *, timeout: float = PATIENCE) -> Look:
-    """Look again and again until `condition` holds for a look."""
+    """Look repeatedly until `condition` holds for a look. Returns that look."""
     async with asyncio.timeout(timeout):
-        while not condition(look := await cycle.look(tick=True)):  # noqa: ASYNC110  # the server tells no event
+        while not condition(look := await cycle.look(tick=True)):  # noqa: ASYNC110  # there is no event to wait for
             await asyncio.sleep(0.05)
     return look

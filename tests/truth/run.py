@@ -8,7 +8,7 @@ from pathlib import Path
 
 from support.servers import make_server
 
-from truth.harness import measure, table
+from truth.harness import REACH, measure, table
 from watchdog.demo.guardian import Guardian
 
 CALLERS, SECONDS, SEED = 450, 200.0, 20261129
@@ -17,16 +17,28 @@ PAGE = Path(__file__).parents[2] / "docs" / "truth.md"
 INTRODUCTION = f"""\
 # Known truth
 
-`make truth` plays {CALLERS} callers on a real server over {SECONDS:g} s, under an ordinary daemon. Each draws how
-long it waits, how long its query works, its role, job and window, and writes down when it stopped waiting. Some leave
-with a cancel, some are killed, some leave a middle layer behind that lives on, some are slow inside their budget,
-some retry, some overlap with both callers waiting. Beside them: some hundred short statements a second, a cursor,
-transactions of short calls, a procedure that commits inside, parallel plans, a session called pg_dump, autovacuum.
+`make truth` runs {CALLERS} callers on a real server over {SECONDS:g} s, while an ordinary daemon watches it. For each
+caller, random numbers decide how long it waits, how long its query works, its role, its job and its window. Each caller
+records when it stopped waiting. There are these kinds:
 
-Findings are compared with what the callers wrote down, not with the budget. Waits are drawn at or below the budget; the
-callers whose budget is wrong, because they wait longer, are reported apart. `over_budget` can know of a run that is
-still there a moment after budget and grace; `superseded` of one whose retry stood beside it for two looks. Sockets
-are left out of it (`detached`): they tell the death of a client at once, and what time alone knows is the harder part.
+- `polite` sends a cancel when it stops waiting.
+- `killed` loses its connection when it stops waiting, and sends no cancel.
+- `dropped` stops waiting, while a middle layer keeps the connection open.
+- `slow` waits, and gets its answer within the budget.
+- `retry` loses its connection like `killed`, and makes three attempts in all.
+- `overlap` runs two copies at the same time, and both callers wait.
+- `wrong` waits longer than its budget says.
+
+Other sessions run at the same time: short statements, each session pausing 10 ms between two; a cursor; transactions of
+short calls; a procedure that commits inside; parallel plans; a session called pg_dump; autovacuum.
+
+Findings are compared with what the callers recorded, not with the budget. No caller but `wrong` waits longer than its
+budget. `wrong` has a row of its own and is left out of precision and recall. The recall of `over_budget` is taken over
+the runs that were still there {REACH:g} s after budget and grace. The recall of `superseded` is taken over the orphans
+whose next attempt ran beside them for two polls.
+
+Evidence from sockets is switched off (`detached`): a socket shows at once that a client has died. So this page measures
+what can be known from time alone.
 
 """
 

@@ -16,7 +16,7 @@ from support.metrics import METRIC_NAMES, METRICS
 from test_series import look
 
 import watchdog.web
-from watchdog.core.acting.rules import OVER_BUDGET_RULE
+from watchdog.core.acting.rules import EVERY_ORPHAN_RULE
 from watchdog.core.judging.judge import Progress
 from watchdog.core.observed.reasons import Reason
 from watchdog.core.present.look import Look, Unread
@@ -35,7 +35,7 @@ JUDGE_SETTINGS = judge_settings(book(rule(copies=1, retry_gap=10)))
 def exposition() -> Exposition:
     return Exposition(
         book=JUDGE_SETTINGS.book,
-        rules=(OVER_BUDGET_RULE,),
+        rules=(EVERY_ORPHAN_RULE,),
         bounds=Bounds(),
         process_values=OwnState(clusters=2, loaded_at=1e9).values,
     )
@@ -155,7 +155,7 @@ async def test_however_looks_come_and_go_the_text_is_what_rendering_everything_a
         state = nothing if step > 120 else rng.choice(states)  # at last the series of an hour come to their end
         one.publish(replace(state, server=rng.choice(servers)))
         if step % 20 == 19:
-            one.apply_config(rng.choice(budgets), rules=(OVER_BUDGET_RULE,), bounds=Bounds(), servers=servers)
+            one.apply_config(rng.choice(budgets), rules=(EVERY_ORPHAN_RULE,), bounds=Bounds(), servers=servers)
         monkeypatch.setattr("time.monotonic", lambda now=step * 60.0: now)
         shown = await one.text()
         texts.add(shown)
@@ -180,7 +180,7 @@ def _all_anew(one: Exposition) -> list[str]:
 async def test_a_value_of_the_process_with_a_wrong_number_of_labels_is_an_error() -> None:
     values: dict[Metric, dict[Labels, float]] = {process.BUILD_INFO: {("1.0",): 1.0}}
     one = Exposition(
-        book=JUDGE_SETTINGS.book, rules=(OVER_BUDGET_RULE,), bounds=Bounds(), process_values=lambda: values
+        book=JUDGE_SETTINGS.book, rules=(EVERY_ORPHAN_RULE,), bounds=Bounds(), process_values=lambda: values
     )
     with pytest.raises(ValueError, match=r"^build_info has the labels \('version', 'python_version'\); "):
         await one.text()
@@ -189,7 +189,7 @@ async def test_a_value_of_the_process_with_a_wrong_number_of_labels_is_an_error(
 async def test_a_cluster_that_a_reload_takes_away_leaves_no_series() -> None:
     one = exposition()
     one.publish(look(backend(query=1), judged_by=JUDGE_SETTINGS))
-    one.apply_config(JUDGE_SETTINGS.book, rules=(OVER_BUDGET_RULE,), bounds=Bounds(), servers=["another"])
+    one.apply_config(JUDGE_SETTINGS.book, rules=(EVERY_ORPHAN_RULE,), bounds=Bounds(), servers=["another"])
     assert 'server="main"' not in (await one.text()).decode()
 
 

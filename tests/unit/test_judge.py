@@ -10,7 +10,7 @@ from support.builders import NOW, backend, book, census, judge_settings, rule, s
 from watchdog.core.acting.memory import PolicyMemory
 from watchdog.core.acting.policy import Policy, decide
 from watchdog.core.acting.protections import PROTECTIONS, Protect, ProtectionContext
-from watchdog.core.acting.rules import OVER_BUDGET_RULE
+from watchdog.core.acting.rules import EVERY_ORPHAN_RULE
 from watchdog.core.acting.verdicts import withheld_reason
 from watchdog.core.judging.evidence import Kind
 from watchdog.core.judging.judge import Judgement, Memory, judge
@@ -106,7 +106,7 @@ def test_nothing_protected_is_ever_proposed_for_action(found: list[Backend]) -> 
     )
     for verdict in decisions.verdicts:
         if verdict.rule is not None and withheld_reason(verdict) is None:
-            assert not any(each.holds(verdict.finding, OVER_BUDGET_RULE, context) for each in PROTECTIONS)
+            assert not any(each.holds(verdict.finding, EVERY_ORPHAN_RULE, context) for each in PROTECTIONS)
 
 
 def test_memory_does_not_grow_with_the_number_of_runs_that_have_ended() -> None:

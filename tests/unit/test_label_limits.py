@@ -8,7 +8,7 @@ from support.builders import NOW, backend, book, census, judge_settings, rule, s
 from watchdog.core.acting.memory import PolicyMemory, prune
 from watchdog.core.acting.policy import Policy, decide
 from watchdog.core.acting.protections import Protect, ProtectionContext
-from watchdog.core.acting.rules import OVER_BUDGET_RULE
+from watchdog.core.acting.rules import EVERY_ORPHAN_RULE
 from watchdog.core.acting.verdicts import Decisions
 from watchdog.core.judging.judge import Judgement, Memory, judge
 from watchdog.core.observed.activity import Backend
@@ -53,7 +53,7 @@ def decided(
 
 def test_c27_ten_thousand_names_in_a_day_stay_below_the_ceiling_and_end_when_their_cause_ends() -> None:
     cluster_metrics, memory, said = (
-        ClusterMetrics(book=JUDGE_SETTINGS.book, rules=(OVER_BUDGET_RULE,), bounds=BOUNDS),
+        ClusterMetrics(book=JUDGE_SETTINGS.book, rules=(EVERY_ORPHAN_RULE,), bounds=BOUNDS),
         Memory(),
         PolicyMemory(),
     )
@@ -106,7 +106,7 @@ def test_c27_ten_thousand_names_in_a_day_stay_below_the_ceiling_and_end_when_the
 
 
 def test_c27_what_folds_is_said_while_it_folds() -> None:
-    cluster_metrics = ClusterMetrics(book=JUDGE_SETTINGS.book, rules=(OVER_BUDGET_RULE,), bounds=BOUNDS)
+    cluster_metrics = ClusterMetrics(book=JUDGE_SETTINGS.book, rules=(EVERY_ORPHAN_RULE,), bounds=BOUNDS)
     rows = [backend(pid=k, role=f"role{k}", name=f"scan:job{k}:w", query=100) for k in range(100)]
     judgement, _ = judge(snapshot(*rows), settings=JUDGE_SETTINGS, census=census(), memory=Memory(), tick=True)
     decisions, _ = decided(judgement, rows, memory=PolicyMemory(), at=NOW)

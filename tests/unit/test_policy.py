@@ -446,7 +446,7 @@ def test_what_stands_in_the_way_withholds_with_its_reason(disarm_reason: DisarmR
 def test_in_dry_run_only_another_watchdog_or_a_failing_ledger_withholds() -> None:
     for disarm_reason in DisarmReason:
         status = ActingStatus(actor=1, disarm_reasons=(DisarmReason.CLUSTER_MODE, disarm_reason))
-        stops = disarm_reason in {DisarmReason.NOT_LEADER, DisarmReason.LEDGER_FAILED}
+        stops = disarm_reason in {DisarmReason.NOT_LEADER, DisarmReason.LEASE_UNREAD, DisarmReason.LEDGER_FAILED}
         assert (status.withheld is not None) is stops, disarm_reason
 
 

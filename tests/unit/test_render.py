@@ -11,6 +11,8 @@ from watchdog.cli.render import markdown, table
 from watchdog.cli.report import exit_code
 from watchdog.core.acting.status import EXPLAINED, ActingStatus, DisarmReason
 from watchdog.core.observed.reasons import Reason
+from watchdog.core.observed.sockets import SocketVisibility
+from watchdog.core.observed.statement_failures import StatementFailure
 from watchdog.core.present.look import Look, Unread
 from watchdog.core.present.phrases import span
 from watchdog.web.families import acting
@@ -120,3 +122,18 @@ def test_page_report_and_metrics_say_whether_it_is_armed_and_if_not_every_reason
 
 def test_every_obstacle_is_explained_to_people() -> None:
     assert set(EXPLAINED) == set(DisarmReason)
+
+
+def test_what_could_have_been_looked_for_and_failed_ends_with_3() -> None:
+    everything = replace(look(), socket_visibility=SocketVisibility.SEEN)
+    kernel = replace(everything, socket_visibility=SocketVisibility.UNAVAILABLE)
+    elsewhere = replace(everything, socket_visibility=SocketVisibility.ELSEWHERE)
+    blocking = replace(everything, statement_failures={"blocking": StatementFailure(1, "no")})
+    codes = {name: exit_code([look]) for name, look in _named(everything, kernel, elsewhere, blocking)}
+    assert codes == {"everything": Exit.OK, "kernel": Exit.UNREAD, "elsewhere": Exit.OK, "blocking": Exit.UNREAD}
+    strict = {name: exit_code([look], strict=True) for name, look in _named(everything, kernel, elsewhere, blocking)}
+    assert strict == {**dict.fromkeys(codes, Exit.UNREAD), "everything": Exit.OK}
+
+
+def _named(*looks: Look) -> list[tuple[str, Look]]:
+    return list(zip(("everything", "kernel", "elsewhere", "blocking"), looks, strict=True))

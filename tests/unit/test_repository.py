@@ -154,6 +154,26 @@ def test_every_path_that_contributing_names_is_there() -> None:
     assert [path for path in paths if not (ROOT / path).exists()] == []
 
 
+def test_tests_that_were_started_with_sigint_ignored_give_their_children_the_default(tmp_path: Path) -> None:
+    """As in the background of a shell. The inner tests ask a child of theirs."""
+    (tmp_path / "conftest.py").write_text((ROOT / "tests" / "conftest.py").read_text())
+    inner = (
+        "import subprocess, sys\n"
+        "ASK = 'import signal; print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)'\n"
+        "def test_a_child() -> None:\n"
+        "    found = subprocess.run([sys.executable, '-c', ASK], capture_output=True, text=True, check=True)\n"
+        "    assert found.stdout == 'True\\n'\n"
+    )
+    (tmp_path / "test_inner.py").write_text(inner)
+    ignore = "signal.signal(signal.SIGINT, signal.SIG_IGN)"
+    ignoring = f"import os, signal, sys; {ignore}; os.execv(sys.executable, sys.argv[1:])"
+    pytest_ = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path / "test_inner.py")]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")])}
+    command = [sys.executable, "-c", ignoring, *pytest_]
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+
+
 def test_every_relative_link_in_the_documentation_leads_somewhere() -> None:
     for page in (*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")):
         for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):

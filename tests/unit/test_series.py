@@ -11,7 +11,7 @@ from watchdog.core.acting.acts import ActResult, Result
 from watchdog.core.acting.memory import PolicyMemory
 from watchdog.core.acting.policy import Policy, decide
 from watchdog.core.acting.protections import Protect, ProtectionContext
-from watchdog.core.acting.rules import OVER_BUDGET_RULE
+from watchdog.core.acting.rules import EVERY_ORPHAN_RULE
 from watchdog.core.judging.judge import JudgeSettings, Memory, judge
 from watchdog.core.observed.activity import Backend
 from watchdog.core.observed.reasons import Reason
@@ -57,7 +57,7 @@ def look(*rows: Backend, judged_by: JudgeSettings = JUDGE_SETTINGS) -> Look:
 
 
 def cluster_metrics(bounds: Bounds | None = None) -> ClusterMetrics:
-    return ClusterMetrics(book=JUDGE_SETTINGS.book, rules=(OVER_BUDGET_RULE,), bounds=bounds or Bounds())
+    return ClusterMetrics(book=JUDGE_SETTINGS.book, rules=(EVERY_ORPHAN_RULE,), bounds=bounds or Bounds())
 
 
 def test_a_series_appears_with_0_before_anything_is_found() -> None:
@@ -100,8 +100,8 @@ def test_a_cluster_that_was_not_read_shows_up_0_and_no_gauge_of_what_goes_on() -
 def test_reasons_rules_and_budgets_exist_from_the_start() -> None:
     one = cluster_metrics()
     assert set(one.series.counters[reading.POLL_FAILURES]) == {(reason,) for reason in Reason}
-    assert ("over-budget",) in one.series.counters[acting.DRY_RUN_CANCELS]
-    assert ("over-budget", "writer") in one.series.counters[acting.CANCELS_WITHHELD]
+    assert ("every-orphan",) in one.series.counters[acting.DRY_RUN_CANCELS]
+    assert ("every-orphan", "writer") in one.series.counters[acting.CANCELS_WITHHELD]
     assert set(one.series.histograms[activity.FINISHED_RUN_BUDGET_RATIO]) == {("role:web_app",), ("role:etl_app",)}
 
 
@@ -171,7 +171,7 @@ USES: list[tuple[Metric, Use]] = [
 USE_NAMES = ["count", "count until unused", "copy", "set", "add", "most", "keep", "offer", "observe"]
 
 
-@pytest.mark.parametrize("labels", [(), ("over-budget",), ("main", "over-budget", "gone")])
+@pytest.mark.parametrize("labels", [(), ("every-orphan",), ("main", "every-orphan", "gone")])
 @pytest.mark.parametrize(("metric", "use"), USES, ids=USE_NAMES)
 def test_a_wrong_number_of_labels_is_an_error_that_names_the_metric_and_both(
     metric: Metric, use: Use, labels: Labels
@@ -190,7 +190,7 @@ def test_a_metric_of_another_type_is_an_error_that_names_the_metric_and_both_typ
     for wrong in {COUNTER, GAUGE, HISTOGRAM} - {right}:
         for _ in range(2):
             with pytest.raises(ValueError, match=f"^{wrong.name} is a {wrong.type}, not a {right.type}$"):
-                use(series, wrong, ("over-budget", "gone"))
+                use(series, wrong, ("every-orphan", "gone"))
     assert series.changes() == set()
 
 

@@ -230,7 +230,7 @@ def test_arming_takes_two_keys(tmp_path: Path) -> None:
 
 def test_without_a_policy_every_orphan_is_rehearsed_and_nothing_is_armed(tmp_path: Path) -> None:
     settings = load(tmp_path, SMALLEST)
-    assert [rule.name for rule in settings.policy.rules] == ["over-budget"]
+    assert [rule.name for rule in settings.policy.rules] == ["every-orphan"]
     assert (settings.enforces, settings.armed, settings.ledger_url) == (False, (), None)
 
 

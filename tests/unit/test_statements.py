@@ -39,8 +39,10 @@ def test_every_column_of_a_statement_has_a_name_and_it_is_that_of_the_field(name
 
 
 def named_columns(text: str) -> list[str]:
-    """What stands behind the last AS of each column of the outermost SELECT."""
+    """What stands behind the last AS of each column of the outermost SELECT; nothing for another command."""
     text = re.sub(r"--[^\n]*", "", text)
+    if "SELECT " not in text:
+        return []
     text = re.sub(r"'[^']*'", "''", text)
     while (shorter := re.sub(r"\([^()]*\)", "", text)) != text:
         text = shorter

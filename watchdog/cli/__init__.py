@@ -1,1 +1,1 @@
-"""The command line: one file per command. `wiring` alone sees every room."""
+"""The command line: one module per command. `wiring` and `assembly` connect the other packages."""

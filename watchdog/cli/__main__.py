@@ -1,4 +1,4 @@
-"""`python -m watchdog.cli`: the same as the command `pgwatchdog`."""
+"""`python -m watchdog.cli` runs the command `pgwatchdog`."""
 
 from watchdog.cli.main import main
 

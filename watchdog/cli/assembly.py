@@ -1,4 +1,4 @@
-"""Putting the daemon together: every cluster's watch, the ledger, the board and what listens to it."""
+"""Builds the daemon: the watcher of each cluster, the ledger, the newest states and their sinks."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -34,9 +34,10 @@ def daemon(
     dry_run: bool = False,
     say: Callable[[str], None] = lambda _: None,
 ) -> Daemon:
-    """The daemon over all clusters of `settings`.
+    """Build the daemon for all clusters of `settings`.
 
-    `sinks` are told of every look as well; `say` gets one line of JSON for each act; `dry_run` is the command line's.
+    `sinks` are further receivers of every state. `say` is called with one line of JSON for each act. `dry_run` is the
+    option of the command line.
     """
     own = OwnState(clusters=len(settings.clusters))
     exposition = Exposition(
@@ -82,7 +83,7 @@ def daemon(
 
 @dataclass(slots=True)
 class _Ledgers:
-    """The one ledger of a daemon: kept over a reload as long as its URL stays."""
+    """The one ledger of a daemon. A reload keeps it unless its URL has changed."""
 
     writer: "Writer | None" = None
     keep: timedelta = timedelta(0)
@@ -92,7 +93,7 @@ class _Ledgers:
         if settings.ledger_url is None:
             self.writer = None
         elif self.writer is None or self.writer.store.url != settings.ledger_url:
-            from watchdog.ledger.store import Store  # noqa: PLC0415  # 14 MB for whoever has no ledger
+            from watchdog.ledger.store import Store  # noqa: PLC0415  # without a ledger 14 MB of memory would be wasted
             from watchdog.ledger.writer import Writer  # noqa: PLC0415  # as above
 
             self.writer = Writer(Store(settings.ledger_url), settings.timeout.total_seconds())
@@ -112,7 +113,13 @@ def _acting(
         server=cluster.name,
         source=source,
         judge_settings=judge_settings,
-        actor=Actor(source=source, arming=arming, outbox=outbox, enforces=cluster.enforces),
+        actor=Actor(
+            source=source,
+            arming=arming,
+            outbox=outbox,
+            enforces=cluster.enforces,
+            allow_untested=cluster.allow_untested,
+        ),
         policy=settings.policy,
         sockets=sockets,
     )

@@ -1,4 +1,4 @@
-"""`pgwatchdog cancel`: the guarded, recorded act, asked for by a person about one run."""
+"""`pgwatchdog cancel`: one act on one run, requested by a person, with the daemon's guard and record."""
 
 import asyncio
 import json

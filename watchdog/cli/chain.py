@@ -1,4 +1,4 @@
-"""`pgwatchdog chain`: the layers above the database as arithmetic. No database, so it runs in CI."""
+"""`pgwatchdog chain`: computes the effects of the caller chain. It uses no database, so that it can run in CI."""
 
 import json
 import os
@@ -122,7 +122,7 @@ def _chain_record(described: Chain, ladder: Ladder, *, found: Sequence[Inversion
 
 
 def _number(value: timedelta | int | None) -> float | None:
-    """Attempts as they are, times in seconds."""
+    """A number of attempts unchanged, a duration in seconds."""
     return value.total_seconds() if isinstance(value, timedelta) else value
 
 

@@ -1,4 +1,4 @@
-"""`pgwatchdog check` and `pgwatchdog schema`: the configuration alone, no database."""
+"""`pgwatchdog check` and `pgwatchdog schema`. Both use only the configuration and no database."""
 
 import json
 import os
@@ -29,7 +29,7 @@ def check(config: Config = None) -> None:
 
 
 def _acting(settings: Settings) -> list[str]:
-    """What may be done, and to whom."""
+    """Lines about acting: the rules, the ledger, and the armed clusters."""
     rules = ", ".join(f"{rule.name} ({rule.action})" for rule in settings.policy.rules)
     ledger = "none: nothing can be signalled" if settings.ledger_url is None else wiring.shown_url(settings.ledger_url)
     armed = ", ".join(settings.armed)

@@ -1,4 +1,4 @@
-"""The daemon: all clusters watched, the web server up, until it is told to stop."""
+"""The daemon: watches all clusters and serves HTTP until it is stopped. It does not build its parts."""
 
 import asyncio
 import gc
@@ -22,26 +22,27 @@ from watchdog.web.server import Listener, Shown, listen
 DAY = 86_400.0
 
 SWITCH_INTERVAL = 0.0005
-"""Seconds for which the ledger's thread may keep the event loop waiting for the interpreter; Python's own choice is ten
-times that, and an act that waited for it was late by as much."""
+"""Seconds after which the ledger's thread must release the interpreter lock if the event loop waits for it. Python's
+default is ten times as long, and acts were delayed by that time."""
 
 
 COLLECTIONS = (10_000, 20, 100)
-"""Far above Python's own thresholds: next to nothing here is part of a cycle, and a full collection over a thousand
-clusters was seen to stop the loop for a third of a second, several times a minute, to find nothing."""
+"""Thresholds of the garbage collector, far above Python's defaults, because almost no objects are in reference cycles.
+With the defaults and a thousand clusters, full collections stopped the event loop for a third of a second several times
+a minute and freed nothing."""
 
 
 def tune_interpreter() -> None:
-    """Set this process up for a life on one event loop, once, before the daemon runs."""
+    """Tune the interpreter for one event loop. Call it once, before the daemon runs."""
     sys.setswitchinterval(SWITCH_INTERVAL)
     gc.set_threshold(*COLLECTIONS)
     gc.collect()
-    gc.freeze()  # what has been imported stays for good: no collection need walk it again
+    gc.freeze()  # imported objects are never freed, so collections need not visit them
 
 
 @dataclass(slots=True, kw_only=True)
 class Daemon:
-    """A configured daemon. `reload` reads the configuration anew; None where there is nothing to read."""
+    """A configured daemon. `reload` reads the configuration again; it is None if that is not possible."""
 
     settings: Settings
     apply_config: Callable[[Settings], None]
@@ -56,10 +57,10 @@ class Daemon:
     interrupted: bool = False
 
     async def run(self, *, stop: asyncio.Event, listening: Callable[[str], None] | None = None) -> None:
-        """Run until `stop` is set; `listening` is told the address once the server is up.
+        """Run until `stop` is set. `listening` is called with the address once the HTTP server listens.
 
         Raises:
-            UsageError: the address to listen on cannot be had.
+            UsageError: the address to listen on cannot be used.
 
         """
         self.apply_config(self.settings)
@@ -92,13 +93,13 @@ class Daemon:
                     task.cancel()
 
     async def _prune(self) -> Never:
-        """Drop what the ledger need not keep any longer: at the start, and once a day."""
+        """Delete acts from the ledger that are older than `ledger.keep`: at the start, and once a day."""
         while True:
             try:
                 await self.prune()
             except LedgerError as error:
                 get_logger().warning(Event.LEDGER_FAILED, detail=str(error))
-            except Exception:  # noqa: BLE001  # a bug in it must not end the watch
+            except Exception:  # noqa: BLE001  # because a bug here must not stop the daemon
                 get_logger().exception(Event.INTERNAL_ERROR)
             await asyncio.sleep(DAY)
 
@@ -119,12 +120,12 @@ class Daemon:
         get_logger().warning(Event.DISARMED, by="SIGUSR1", hint="stays disarmed until the next start")
 
     def try_reload(self) -> list[str]:
-        """Swap in the configuration if it is good; otherwise go on with the one in force. Returns the problems."""
+        """Apply the configuration if it is valid; otherwise keep the one in force and disarm. Returns the problems."""
         if self.reload is None:
             return ["there is no file to reload"]
         try:
             settings = self.reload()
-        except Exception as error:  # noqa: BLE001  # whatever is wrong with it, the old one stays in force
+        except Exception as error:  # noqa: BLE001  # after any error the old configuration stays in force
             problems = list(error.problems) if isinstance(error, ConfigurationError) else [repr(error)]
             self.own.reload_failed = self.arming.reload_failed = True
             get_logger().error(Event.RELOAD_FAILED, problems=problems)

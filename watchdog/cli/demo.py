@@ -1,4 +1,4 @@
-"""`pgwatchdog demo`: orphans on a real Postgres, watched live in dry run and then armed, with a table at the end."""
+"""`pgwatchdog demo`: runs the demo's stories on an embedded Postgres, in dry run and then armed, and compares both."""
 
 import asyncio
 import os
@@ -46,7 +46,7 @@ def demo(
     """
     configure_logs(form=Format.LOGFMT, level=Level.ERROR)
     for name in [each for each in os.environ if each.startswith("PG") and not each.startswith("PGWATCHDOG")]:
-        del os.environ[name]  # libpq's variables are about somebody's real server, not about the demo's
+        del os.environ[name]  # libpq's variables may point to another server than the demo's
     guardian = Guardian.start()
     try:
         folder = Path(tempfile.mkdtemp(prefix="pgwatchdog-"))
@@ -77,7 +77,7 @@ async def _demo(folder: Path, *, guardian: Guardian, keep: bool) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Theatre:
-    """What both rounds have in common. Each has a daemon of its own, with an ordinary file for the usual code path."""
+    """What both rounds share. Each round has its own daemon, which loads a configuration file as usual."""
 
     files: "_Files"
     console: Console
@@ -86,7 +86,7 @@ class _Theatre:
     cast: Sequence[Story]
 
     async def play(self, configuration: Path) -> Works:
-        """One round: every story once, while a daemon with this configuration watches."""
+        """Run every story once while a daemon with this configuration watches."""
         stage = Stage(
             server=self.server,
             guardian=self.guardian,
@@ -96,7 +96,7 @@ class _Theatre:
             return await stage.play(self.cast)
 
     async def stay(self) -> None:
-        """Leave everything up, the daemon in dry run again, until somebody ends it."""
+        """Keep the server and a daemon in dry run up until the process is interrupted."""
         self.console.print("\nServer and daemon stay up until Ctrl-C, the daemon in dry run again: it only reports.")
         async with self._watched(self.files.dry_run):
             where = f"{self.server.password}@127.0.0.1:{self.server.port}/postgres"
@@ -109,7 +109,7 @@ class _Theatre:
             await asyncio.Event().wait()
 
     def recorded(self) -> list[Recorded]:
-        """The acts on record, oldest first."""
+        """The acts in the ledger, oldest first."""
         store = Store(self.files.ledger)
         try:
             return [recorded_of(row) for row in reversed(store.history(Wanted()))]
@@ -118,14 +118,14 @@ class _Theatre:
 
     @asynccontextmanager
     async def _watched(self, configuration: Path, *sinks: Sink) -> AsyncIterator[None]:
-        """A daemon is up and watches; at the end it is stopped."""
+        """Run a daemon with this configuration for as long as the context."""
         daemon = assembly.daemon(wiring.load_settings(configuration, env={}), reload=None, sinks=sinks)
         stop, up = asyncio.Event(), asyncio.Event()
         watching = asyncio.create_task(daemon.run(stop=stop, listening=lambda address: self._listening(address, up)))
         try:
             await asyncio.wait({watching, asyncio.ensure_future(up.wait())}, return_when=asyncio.FIRST_COMPLETED)
             if watching.done():
-                watching.result()  # it could not even begin, and this says why
+                watching.result()  # the daemon failed to start; this raises its error
             yield
         finally:
             stop.set()
@@ -144,7 +144,7 @@ def _boot(folder: Path, guardian: Guardian) -> EmbeddedServer:
 
 @dataclass(frozen=True, slots=True)
 class _Files:
-    """The configurations of both rounds and the ledger's URL. Written once: a daemon may be reading at any moment."""
+    """The configuration files of both rounds and the ledger's URL. They are written once, before any daemon runs."""
 
     dry_run: Path
     armed: Path
@@ -152,7 +152,7 @@ class _Files:
 
     @classmethod
     def write(cls, folder: Path, server: EmbeddedServer) -> "_Files":
-        """Write them for this server; armed is the same with both keys turned and a ledger."""
+        """Write the files for this server. In the armed one both modes are enforce, and it has a ledger."""
         _private(folder / "password", server.password)
         ledger = f"sqlite:///{folder / 'ledger.db'}"
         return cls(
@@ -170,7 +170,7 @@ def _configuration(server: EmbeddedServer, *, mode: str) -> str:
 
 
 def _private(path: Path, text: str) -> Path:
-    """Write a file that nobody else may read or write: what arms is refused otherwise."""
+    """Write a file with mode 0600, because a file that arms is refused if others may write it."""
     path.touch(mode=0o600)
     path.write_text(text, encoding="utf-8")
     return path
@@ -207,6 +207,6 @@ def _table(dry_run: Works, armed: Works) -> Table:
 
 
 def _stop_on_sigterm() -> None:
-    """SIGTERM ends the demo as Ctrl-C does: through every `finally`."""
+    """Handle SIGTERM like Ctrl-C, so that every `finally` runs."""
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, lambda *_: os.kill(os.getpid(), signal.SIGINT))

@@ -1,4 +1,4 @@
-"""`pgwatchdog doctor`: what on the servers makes orphans or hides them, and the SQL that closes the gaps."""
+"""`pgwatchdog doctor`: checks what on the servers causes or hides orphans, and prints SQL that corrects it."""
 
 import asyncio
 import json
@@ -30,7 +30,7 @@ STYLES = {Status.OK: "green", Status.UNKNOWN: "cyan", Status.WARNING: "yellow", 
 
 
 class Output(StrEnum):
-    """How the result is written; `sql` is the block of remedies alone, for a review and for psql."""
+    """How the result is written. `sql` prints only the SQL statements, for a review and for psql."""
 
     TABLE = "table"
     JSON = "json"
@@ -39,7 +39,7 @@ class Output(StrEnum):
 
 
 class FailOn(StrEnum):
-    """From which status on the exit code is 1."""
+    """The least serious status with which the exit code is 1. With `never` it is never 1."""
 
     FAILED = "failed"
     WARNING = "warning"
@@ -48,7 +48,7 @@ class FailOn(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Examined:
-    """One cluster's checks, and whether it could be read at all; `runner` is who will run the SQL."""
+    """The checks of one cluster, and whether the cluster could be read. `runner` is the role that will run the SQL."""
 
     server: str
     read: bool
@@ -163,7 +163,7 @@ def _table(examined: Sequence[Examined]) -> str:
             console.print(_rows(each.checks))
             if any(check.remedies for check in each.checks):
                 console.print(Text("What closes the gaps (nothing has been run):", style="bold"))
-                # Not wrapped: half of a comment on a line of its own would be a statement.
+                # The text is not wrapped, because the second line of a wrapped SQL comment would be a statement.
                 console.print(Text(each.block), soft_wrap=True)
 
     return drawn(draw, width=WIDTH)
@@ -175,7 +175,10 @@ def _summary(checks: Sequence[Check]) -> str:
 
 
 def _rows(checks: Sequence[Check]) -> Table:
-    """What is not fine in full, and of each scope in one line what is."""
+    """The rows of a table: every check that is not ok in full, then the checks that are ok.
+
+    The ok checks of the scope `cluster` have a row each. Those of any other scope share one row.
+    """
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
     table.add_column(width=8)
     table.add_column(width=36, overflow="fold")

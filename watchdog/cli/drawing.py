@@ -1,4 +1,4 @@
-"""The caller chain as text: its layers, the ladder of copies over time, what is inverted, the course of a spike."""
+"""Draws the caller chain as text: its layers, its copies over time, its inversions, and the simulation of a spike."""
 
 import math
 import shutil
@@ -23,18 +23,18 @@ GOOD, BAD = "green", "bold red"
 BARS = " ▁▂▃▄▅▆▇█"
 
 _BESIDE_BAR = 38
-"""Columns beside a bar: number, start, duration, time for nobody."""
+"""Width of the columns beside a bar: number, start, duration, and time for nobody."""
 
 
 def chain_text(
     chain: Chain, ladder: Ladder, *, found: Sequence[Inversion], loop: Loop | None, color: bool = False
 ) -> str:
-    """What `pgwatchdog chain` prints for people."""
+    """The text that `pgwatchdog chain` prints."""
     return _printed(_chain_lines(chain, ladder, found=found, loop=loop), color=color)
 
 
 def spike_text(spike: Spike, courses: Sequence[Course], *, color: bool = False) -> str:
-    """Copies in flight over the time of a spike, a line for each remedy, each on a scale of its own."""
+    """The number of running copies over the simulated time, one line per remedy, each with its own scale."""
     return _printed(_spike_lines(spike, courses), color=color)
 
 
@@ -106,7 +106,7 @@ def _ladder(ladder: Ladder) -> Iterator[Text]:
 
 
 def _bar(copy: Copy, *, cells: int, last: timedelta) -> list[tuple[str, str]]:
-    """At least a cell for each copy, and one for nobody where there was any time for nobody."""
+    """The bar of one copy: at least one cell, and at least one cell for nobody if it ran for nobody at all."""
     start = min(cells - 1, int(copy.start / last * cells))
     end = max(start + 1, math.ceil(copy.end / last * cells))
     left = round((copy.end - copy.for_nobody) / last * cells)

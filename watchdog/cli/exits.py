@@ -4,7 +4,7 @@ from enum import IntEnum
 
 
 class Exit(IntEnum):
-    """What the shell gets. A higher one of UNREAD and FINDINGS wins: what was not read weighs more."""
+    """The exit code of a command. UNREAD has precedence over FINDINGS, because the findings are incomplete then."""
 
     OK = 0
     FINDINGS = 1

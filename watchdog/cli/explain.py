@@ -1,4 +1,4 @@
-"""`pgwatchdog explain`: one backend walked through budgets, evidence, rules and protections."""
+"""`pgwatchdog explain`: shows how budgets, evidence, rules and protections apply to one backend."""
 
 import asyncio
 import os
@@ -12,6 +12,7 @@ from watchdog.core.acting.protections import ProtectionContext
 from watchdog.core.present.explain import Line
 from watchdog.core.present.explain import explain as explained
 from watchdog.logs import Format, Level, configure_logs
+from watchdog.runtime.single_look import look_with_sockets
 from watchdog.settings.tree import Settings
 
 MARK = "  <- decides"
@@ -34,13 +35,13 @@ def explain(
 async def _explain(settings: Settings, server: str, pid: int) -> str:
     cycle = wiring.looking(settings, server)
     try:
-        look = await cycle.look(tick=True)
+        look = await look_with_sockets(cycle)
         asked = await cycle.source.backends(commands=[pid])
         context = ProtectionContext(look.census, settings.policy.protect, asked.commands)
         lines = explained(look, pid=pid, book=settings.book, policy=settings.policy, context=context)
         if lines is not None:
             return "".join(map(_written, lines))
-        there = any(found == pid for found, _ in asked.alive)
+        there = any(found == pid for found, _ in asked.alive or ())
     finally:
         cycle.close()
     what = "is idle, or no client: there is nothing to judge" if there else "is not there"

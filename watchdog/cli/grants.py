@@ -1,4 +1,4 @@
-"""`pgwatchdog grants`: the least-privilege SQL, printed."""
+"""`pgwatchdog grants`: prints the SQL for a role with the least privileges. It connects to no database."""
 
 from typing import Annotated
 
@@ -6,11 +6,11 @@ import typer
 
 from watchdog.core.doctor.grants import grants as sql_of
 from watchdog.core.observed.services import SERVICES, service_of
-from watchdog.core.observed.versions import MAX_TESTED, MIN_SUPPORTED, version_num
+from watchdog.core.observed.versions import MAX_SUPPORTED, MAX_TESTED, MIN_SUPPORTED, version_num
 from watchdog.errors import UsageError
 
 KEYS = tuple(each.key for each in SERVICES)
-RANGE = f"{MIN_SUPPORTED} to {MAX_TESTED}"
+RANGE = f"{MIN_SUPPORTED} to {MAX_SUPPORTED}"
 
 
 def grants(
@@ -27,7 +27,7 @@ def grants(
     ] = None,
 ) -> None:
     """Print the SQL of the least-privilege role, each grant with its reason. Runs nothing."""
-    if not MIN_SUPPORTED <= server_version <= MAX_TESTED:
+    if not MIN_SUPPORTED <= server_version <= MAX_SUPPORTED:
         raise UsageError(f"--server-version: {server_version} is not supported; write {RANGE}")
     if only and not enforce:
         raise UsageError("--only goes with --enforce: to watch, no membership is needed")

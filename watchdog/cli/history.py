@@ -1,4 +1,4 @@
-"""`pgwatchdog history`: the ledger, what was done, on what grounds, and what came of it."""
+"""`pgwatchdog history`: prints the acts in the ledger with their evidence, results and outcomes."""
 
 import json
 import os
@@ -24,13 +24,13 @@ Act = Mapping[str, Any]  # a row of the ledger
 
 
 class Output(StrEnum):
-    """How acts are written; JSON is one act a line."""
+    """How acts are written. JSON has one act per line."""
 
     TABLE = "table"
     JSON = "json"
 
 
-def history(  # noqa: PLR0913, PLR0917  # one option for each column that people filter by
+def history(  # noqa: PLR0913, PLR0917  # one option for each column that can be filtered
     config: Config = None,
     server: Annotated[str | None, typer.Option(help="Only this cluster.")] = None,
     rule: Annotated[str | None, typer.Option(help="Only this rule; by-hand for what people did.")] = None,

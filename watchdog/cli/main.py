@@ -1,4 +1,4 @@
-"""The entry point: commands registered, and every way to end turned into an exit code."""
+"""The entry point: registers the commands and maps every result and error to an exit code."""
 
 import contextlib
 import errno
@@ -27,11 +27,11 @@ COMMANDS = {
     "schema": "check",
     "demo": "demo",
 }
-"""Each command with the module that it is in: only the one that is asked for is imported, because some take seconds."""
+"""Each command with its module. Only the module of the given command is imported, because some imports take seconds."""
 
 
 def make_app(*, only: str | None = None) -> typer.Typer:
-    """The command line, made anew at each call: nothing happens at import. `only`: with that command alone."""
+    """Build the command line. It is built at each call and not at import. `only` limits it to that command."""
     app = typer.Typer(
         name="pgwatchdog",
         add_completion=False,
@@ -60,14 +60,14 @@ def _run(arguments: list[str]) -> int:
     except (KeyboardInterrupt, typer.Abort):
         return Exit.INTERRUPTED
     except (BrokenPipeError, SystemExit):
-        return Exit.OK  # whoever read our output has enough; the library turns that into an exit of its own
-    except Exception as error:  # noqa: BLE001  # every way to end has an exit code
+        return Exit.OK  # the reader has closed the pipe; typer turns that into SystemExit
+    except Exception as error:  # noqa: BLE001  # every error has an exit code
         return _failed(error)
     return result if isinstance(result, int) else Exit.OK
 
 
 def _flushed(code: int) -> int:
-    """Write what is left, and see that the interpreter's own attempt at exit cannot change the exit code."""
+    """Flush the output and handle errors, so that the interpreter's flush at exit cannot change the exit code."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
@@ -80,9 +80,9 @@ def _flushed(code: int) -> int:
 
 
 def _failed(error: Exception) -> Exit:
-    # The base of BadParameter is the class of every error of usage; the library gives it no public name.
+    # The base of BadParameter is the base class of all usage errors. typer does not export it by name.
     if isinstance(error, typer.BadParameter.__bases__):
-        error.show()  # type: ignore[attr-defined]  # of that class
+        error.show()  # type: ignore[attr-defined]  # a method of that base class
         return Exit.USAGE
     if isinstance(error, WatchdogError):
         for line in str(error).splitlines():
@@ -97,11 +97,11 @@ def _failed(error: Exception) -> Exit:
 
 
 def _say(line: str) -> None:
-    with contextlib.suppress(OSError):  # where not even this can be written, the exit code still speaks
+    with contextlib.suppress(OSError):  # if this cannot be written, the exit code still reports the error
         typer.echo(f"pgwatchdog: {line}", err=True)
 
 
-def _version(wanted: bool) -> None:  # the library calls it with the flag's value
+def _version(wanted: bool) -> None:  # typer calls it with the value of the flag
     if wanted:
         typer.echo(f"pgwatchdog {own_version()}")
         raise typer.Exit(Exit.OK)

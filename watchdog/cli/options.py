@@ -1,4 +1,4 @@
-"""Options that several commands share, under the names that people type from memory."""
+"""Options that several commands share."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -25,10 +25,10 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Never signal anything, 
 
 
 def duration(text: str, *, option: str, zero: bool = False) -> timedelta:
-    """A duration from the command line.
+    """Read a duration from the command line.
 
     Raises:
-        UsageError: naming the option.
+        UsageError: the text is no duration; the message names the option.
 
     """
     if text.isdigit():

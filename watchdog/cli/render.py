@@ -1,4 +1,7 @@
-"""Reports as text: a table for 80 columns, Markdown, JSON. Says what was not read and what was not judged."""
+"""Renders reports as a table for 80 columns, as Markdown and as JSON.
+
+Every table and Markdown report names the clusters that were not read and the work that was not judged.
+"""
 
 import json
 import shutil
@@ -16,7 +19,16 @@ from watchdog.core.judging.cases import Case
 from watchdog.core.judging.evidence import Kind
 from watchdog.core.observed.activity import ActivityKind
 from watchdog.core.present.look import Look, Unread
-from watchdog.core.present.phrases import arming_words, gravest_first, nothing_found, span, verdict_words
+from watchdog.core.present.phrases import (
+    arming_words,
+    failure_words,
+    gravest_first,
+    limit_words,
+    nothing_found,
+    span,
+    untested_words,
+    verdict_words,
+)
 from watchdog.core.present.records import cluster_record
 
 State = Look | Unread
@@ -28,9 +40,10 @@ HOW_TO_JUDGE = "No budget to judge by: give --budget 15min, or budgets in a conf
 
 
 def table(states: Sequence[State], *, book: BudgetBook, arming: bool = False, color: bool | None = None) -> str:
-    """The report for people, a section per cluster.
+    """The report as text with one section per cluster.
 
-    `arming`: say whether each is armed, and if not, why; `color` None: as the terminal can.
+    With `arming` each section says whether the cluster is armed, and if not, why. `color` is passed
+    to `drawn`.
     """
 
     def draw(console: Console) -> None:
@@ -59,7 +72,7 @@ def markdown(states: Sequence[State], *, book: BudgetBook, arming: bool = False)
 
 
 def as_json(states: Sequence[State], *, book: BudgetBook, lines: bool) -> str:
-    """The report for machines, the same shape as `/api/v1/findings`; `lines`: all of it on one line."""
+    """The report as JSON with the same structure as `/api/v1/findings`. With `lines` it is written on one line."""
     records = [cluster_record(state, server=state.server, judges=not book.empty) for state in states]
     return json.dumps({"clusters": records}, indent=None if lines else 2) + "\n"
 
@@ -89,25 +102,25 @@ def _headline(state: State) -> str:
 
 
 def _notes(state: State, *, book: BudgetBook, arming: bool) -> list[str]:
-    """What must be said so that silence is not read as health."""
+    """Notes about what was not read or not judged, so that a report without findings is not misread."""
     if isinstance(state, Unread):
         return [f"Not read ({str(state.reason).replace('_', ' ')}): {state.detail}"]
     armed, *reasons = arming_words(state)
     notes = [f"{armed} {'; '.join(reasons)}".strip()] if arming else []
     counts = state.judgement.unjudged
-    if not state.complete:
+    if not state.snapshot.sees_all:
         hidden = f"{counts['insufficient_privilege']} sessions are hidden from our role"
         notes.append(f"Read only in part: {hidden}. GRANT pg_monitor to it.")
-    if counts["tracking_off"]:
-        notes.append(f"{counts['tracking_off']} sessions have track_activities off and cannot be judged.")
+    if state.census.tracking_is_off:
+        notes.append("Read only in part: track_activities is off on the server.")
     if counts["unusable_key"]:
         notes.append(f"{counts['unusable_key']} job names cannot be used: cut at 63 bytes, ambiguous or incomplete.")
-    if counts["no_budget"] and not book.empty:
-        notes.append(f"{counts['no_budget']} running without a budget: not judged.")
-    if counts["no_start"]:
-        notes.append(f"{counts['no_start']} running without a visible start: not judged.")
-    silence = nothing_found(state, judges=not book.empty)
-    return notes if silence is None else [*notes, silence]
+    notes += failure_words(state)
+    untested = untested_words(state)
+    if untested is not None:
+        notes.append(untested)
+    last = nothing_found(state, judges=not book.empty) or limit_words(state)
+    return notes if last is None else [*notes, last]
 
 
 def _findings(verdicts: Iterable[Verdict]) -> Table:

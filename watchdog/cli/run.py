@@ -1,4 +1,4 @@
-"""`pgwatchdog run`: the daemon."""
+"""`pgwatchdog run`: runs the daemon."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""What a command looks at: the clusters of a configuration, or connection strings given by hand."""
+"""The clusters that a command looks at: those of a configuration, or connection strings on the command line."""
 
 import os
 from collections.abc import Sequence
@@ -20,10 +20,10 @@ Grace = Annotated[str | None, typer.Option(help="Added to the budget; 5s if not 
 
 
 def chosen(dsns: Sequence[str], *, config: Path | None, budget: str | None, grace: str | None) -> Settings:
-    """The settings of a file, or of connection strings and what goes with them.
+    """The settings of a file, or of connection strings with their options.
 
     Raises:
-        UsageError: both, or what does not go together.
+        UsageError: both are given, or options that do not belong together.
 
     """
     if dsns and config is not None:

@@ -1,4 +1,4 @@
-"""Text for standard output: what is drawn on a console, as a string, and a cell of a Markdown table."""
+"""Text for standard output: the output of a rich console as a string, and cells of a Markdown table."""
 
 import io
 from collections.abc import Callable
@@ -7,9 +7,10 @@ from rich.console import Console
 
 
 def drawn(draw: Callable[[Console], None], *, width: int, color: bool | None = None) -> str:
-    """What `draw` prints on a console of `width` columns, without blanks at the ends of lines.
+    """What `draw` prints on a console of `width` columns, without trailing blanks.
 
-    `color` None: as the terminal can.
+    With `color` None there are colours only if the environment asks for them, for example with FORCE_COLOR, because the
+    console writes to a string and not to a terminal.
     """
     console = Console(
         file=io.StringIO(),
@@ -26,5 +27,5 @@ def drawn(draw: Callable[[Console], None], *, width: int, color: bool | None = N
 
 
 def cell(text: str) -> str:
-    """One cell of a Markdown table: one line, its bars escaped."""
+    """The text as one cell of a Markdown table: on one line, with `|` escaped."""
     return " ".join(text.replace("|", "\\|").split())

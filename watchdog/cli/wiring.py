@@ -1,6 +1,7 @@
-"""The composition root: from settings to object graphs. It alone sees every room, with `assembly` for the daemon.
+"""The composition root: builds the objects of each command from settings. `assembly` does so for the daemon.
 
-What only some commands need is imported where they need it: a report should not wait for a web server.
+No package except `cli` may import all others. Packages that only some commands need are imported inside functions, so
+that the other commands start faster.
 """
 
 import os
@@ -30,17 +31,17 @@ if TYPE_CHECKING:
     from watchdog.ledger.writer import Writer
 
 COMMAND_LINE = "command line"
-"""The source of settings that come from no configuration: then nothing is said about arming."""
+"""The source of settings that come from no configuration. Reports with these settings do not mention arming."""
 
 IDLE_INTERVALS = 3
-"""Intervals of silence after which the server may end our session: a vanished watchdog leaves nothing behind."""
+"""Number of silent intervals, plus one timeout, after which the server ends the session of a vanished pgwatchdog."""
 
 
 def load_settings(config: Path | None, *, env: Mapping[str, str]) -> Settings:
-    """The settings of a file, or of the environment alone.
+    """Load the settings of a file, or of the environment alone.
 
     Raises:
-        ConfigurationError: every problem, each with its place.
+        ConfigurationError: the configuration is not valid; it lists every problem with its place.
 
     """
     if config is None:
@@ -49,13 +50,13 @@ def load_settings(config: Path | None, *, env: Mapping[str, str]) -> Settings:
 
 
 def _check_url(url: str) -> str | None:
-    from watchdog.ledger.store import check_url  # noqa: PLC0415  # half a second for whoever has no ledger
+    from watchdog.ledger.store import check_url  # noqa: PLC0415  # without a ledger half a second would be wasted
 
     return check_url(url)
 
 
 def shown_url(url: str) -> str:
-    """A ledger's URL without its password."""
+    """A ledger's URL with its password hidden."""
     from watchdog.ledger.store import shown  # noqa: PLC0415  # as above
 
     return shown(url)
@@ -67,7 +68,7 @@ def settings_for(
     """Settings for connection strings from the command line: defaults, and one budget for every role.
 
     Raises:
-        UsageError: a string that is no connection string.
+        UsageError: one of the strings is no connection string.
 
     """
     load.check_unused(env)
@@ -110,16 +111,16 @@ def settings_for(
 
 
 def cycles(settings: Settings, *, pause: timedelta = timedelta(0)) -> list[Cycle]:
-    """One cycle per cluster that only looks, none connected yet; `pause` is how long its sessions will be silent."""
+    """One read-only cycle per cluster, not connected yet. `pause` is the time between two looks."""
     arming = arming_of(settings, dry_run=False)
     return [_looking(cluster, settings=settings, arming=arming, pause=pause) for cluster in settings.clusters]
 
 
 def manual(settings: Settings, server: str) -> "tuple[Cycle, Writer]":
-    """A cycle over one cluster, and the ledger, for an act that a person asks for.
+    """A cycle for one cluster, and the ledger, for an act that a person requests.
 
     Raises:
-        UsageError: there is no such cluster, or no ledger.
+        UsageError: no such cluster is configured, or no ledger.
 
     """
     if settings.ledger_url is None:
@@ -132,10 +133,10 @@ def manual(settings: Settings, server: str) -> "tuple[Cycle, Writer]":
 
 
 def looking(settings: Settings, server: str) -> Cycle:
-    """A cycle over one cluster that only looks.
+    """A read-only cycle for one cluster.
 
     Raises:
-        UsageError: there is no such cluster.
+        UsageError: no such cluster is configured.
 
     """
     found = next((each for each in cycles(settings) if each.server == server), None)
@@ -146,7 +147,7 @@ def looking(settings: Settings, server: str) -> Cycle:
 
 
 def arming_of(settings: Settings, *, dry_run: bool) -> Arming:
-    """What the configuration arms, and what may take that away; `dry_run` is the flag of the command line."""
+    """What arms and disarms by this configuration. `dry_run` is the option of the command line."""
     return Arming(
         policy_enforces=settings.enforces,
         has_rule=any(rule.action is Action.CANCEL for rule in settings.policy.rules),
@@ -158,7 +159,11 @@ def arming_of(settings: Settings, *, dry_run: bool) -> Arming:
 def _looking(cluster: ClusterSettings, *, settings: Settings, arming: Arming, pause: timedelta) -> Cycle:
     source, judge_settings = source_of(cluster, settings=settings, pause=pause)
     actor = ReadOnlyActor(
-        source=source, arming=arming, enforces=cluster.enforces, has_ledger=settings.ledger_url is not None
+        source=source,
+        arming=arming,
+        enforces=cluster.enforces,
+        has_ledger=settings.ledger_url is not None,
+        allow_untested=cluster.allow_untested,
     )
     return Cycle(
         server=cluster.name,
@@ -173,7 +178,7 @@ def _looking(cluster: ClusterSettings, *, settings: Settings, arming: Arming, pa
 def source_of(
     cluster: ClusterSettings, *, settings: Settings, pause: timedelta
 ) -> tuple[PostgresSource, JudgeSettings]:
-    """A cluster to read, and what it is judged by."""
+    """The source of one cluster, and the settings for judging it."""
     interval = interval_in_force(settings.interval, book=settings.book)
     silence = max(interval, pause)
     source = PostgresSource(
@@ -194,10 +199,10 @@ def _fresh_name(dsn: str, taken: Iterable[ClusterSettings]) -> str:
 
 
 def with_listen(settings: Settings, listen: str | None) -> Settings:
-    """The settings with another address to listen on, if one is given.
+    """The settings with `listen` as the address to listen on, unless that is None.
 
     Raises:
-        UsageError: no address.
+        UsageError: `listen` is no address.
 
     """
     if listen is None:

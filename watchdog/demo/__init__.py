@@ -1,4 +1,5 @@
-"""The demo: an embedded Postgres, stories played on it by separate client processes, everything cleaned up.
+"""The demo: an embedded Postgres server, client processes that cause orphans on it, and the cleanup of both.
 
-Its callers are clients of a database like any other; the daemon that watches them is the ordinary one.
+A story is one such client: what it runs and how it leaves. The callers are ordinary database clients. The daemon that
+watches them is built by `cli`; this package does not know it, except as a source of looks.
 """

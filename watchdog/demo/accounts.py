@@ -1,4 +1,4 @@
-"""Both rounds held against each other: rows for a table, and the closing sentences. Draws nothing."""
+"""Compares the two rounds of the demo: rows for a table, and the closing sentences. It prints nothing."""
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ class Row:
     armed: Work | None
 
     def cells(self) -> tuple[str, ...]:
-        """Name, title, for nobody in dry run and armed, orphan, evidence, what was done, the server's log."""
+        """The cells: name, title, time for nobody in dry run and armed, orphan, evidence, what was done, server log."""
         return (
             self.name,
             self.title,
@@ -34,13 +34,13 @@ class Row:
         )
 
     def _log(self) -> str:
-        """What the log says, once if it says the same in both rounds."""
+        """The messages of the server's log in both rounds, only one message if they are equal."""
         dry_run, armed = (("" if work is None else work.logged) or "nothing" for work in (self.dry_run, self.armed))
         return dry_run if dry_run == armed else f"{dry_run}; armed: {armed}"
 
 
 def rows(dry_run: Works, armed: Works) -> Iterator[Row]:
-    """A row for each story, and one for each copy that was left to run."""
+    """A row for each story, and a row for each further copy of its work whose caller left."""
     for name in dict.fromkeys(work.story.name for work in (*dry_run, *armed)):
         pairs = zip_longest(_of(dry_run, name), _of(armed, name))
         for number, pair in enumerate(pairs, start=1):
@@ -52,7 +52,7 @@ def rows(dry_run: Works, armed: Works) -> Iterator[Row]:
 
 
 def round_words(title: str, works: Works) -> str:
-    """What one round has cost: orphans, work for nobody, and how long the last orphan outlived the last caller."""
+    """A summary of one round: orphans, work for nobody, and how long the last orphan outlived the last caller."""
     left = [work.left for work in works if work.left is not None]
     orphans = [work for work in works if work.is_orphan]
     gone = [work.ended for work in orphans if work.ended is not None]
@@ -67,7 +67,7 @@ def round_words(title: str, works: Works) -> str:
 
 
 def record_words(acts: Sequence[Recorded], works: Works) -> str:
-    """Which acts of the armed round are on record, what came of them, and who was left alone or not even looked at."""
+    """A summary of the ledger: acts of the armed round, their outcomes, withheld stories and untouched stories."""
     stories = {work.pid: work.story.name for work in works}
     about = [stories.get(act.run.pid, f"pid {act.run.pid}") for act in acts]
     ended = sum(act.outcome in {Outcome.ENDED, Outcome.BETWEEN_STATEMENTS} for act in acts)
@@ -81,7 +81,7 @@ def record_words(acts: Sequence[Recorded], works: Works) -> str:
 
 
 def _untouched(works: Works, *, touched: Collection[str]) -> list[str]:
-    """The innocent stories without an act on record whose callers had what they wanted, or were killed by the story."""
+    """The innocent stories without an act whose callers got their result or were killed by the stage."""
     names = dict.fromkeys(work.story.name for work in works if work.story.innocent)
     return [
         name

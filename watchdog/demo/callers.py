@@ -1,8 +1,8 @@
-"""The callers of the demo: each is a process of its own, with an ordinary driver, and tells what it does.
+"""The callers of the demo. Each is a separate process that uses an ordinary driver and reports its events.
 
-Usage: `python -m watchdog.demo.callers KIND ARGUMENTS` with the arguments as JSON and the password in PGPASSWORD. On
-standard output one JSON line per event with the backend's pid: `started`, `left`, `done` when it has what it wanted,
-`cancelled` when it is told that somebody has cancelled its query.
+Usage: `python -m watchdog.demo.callers KIND ARGUMENTS` with the arguments as JSON and the password in PGPASSWORD. A
+caller writes one JSON line per event with the backend's pid to standard output. The events are `started`, `left`,
+`done` when the caller has its result, and `cancelled` when its query fails with query_canceled.
 """
 
 import asyncio
@@ -15,16 +15,16 @@ from typing import Any
 import asyncpg
 import psycopg
 
-Arguments = dict[str, Any]  # what a story gives its caller: values of JSON
+Arguments = dict[str, Any]  # the arguments of a caller, which are JSON values
 
 
 def tell(event: str, *, pid: int) -> None:
-    """Tell the stage what has happened."""
+    """Report an event to the stage."""
     print(json.dumps({"event": event, "pid": pid}), flush=True)
 
 
 def waits(arguments: Arguments) -> None:
-    """Run one query with psycopg and wait for it; whoever kills this process decides how that ends."""
+    """Run one query with psycopg and wait for it. The stage may kill this process while it waits."""
     with psycopg.connect(arguments["dsn"], autocommit=True) as connection:
         tell("started", pid=connection.info.backend_pid)
         connection.execute(arguments["sql"])
@@ -40,7 +40,7 @@ async def waits_async(arguments: Arguments) -> None:
 
 
 async def middle_layer(arguments: Arguments) -> None:
-    """Serve a user who goes away after a while; the query is not told."""
+    """Run a query for a user process that exits after `leaves` seconds. The query is not cancelled then."""
     connection = await _connect(arguments)
     query = asyncio.ensure_future(connection.fetch(arguments["sql"]))
     tell("started", pid=connection.get_server_pid())
@@ -54,7 +54,7 @@ async def middle_layer(arguments: Arguments) -> None:
 
 
 async def retries(arguments: Arguments) -> None:
-    """Try, give up on the socket after a while without a cancel, and try again: the ladder."""
+    """Run a query, close the socket after `leaves` seconds without a cancel, and try again, `attempts` times in all."""
     for _ in range(arguments["attempts"]):
         connection = await _connect(arguments)
         pid = connection.get_server_pid()
@@ -71,7 +71,7 @@ async def retries(arguments: Arguments) -> None:
 
 
 async def pool(arguments: Arguments) -> None:
-    """Hold three connections that have worked a moment and are idle now, and need them once more at the end."""
+    """Keep three idle connections that have run one query each, and run one more on each at the end."""
     connections = [await _connect(arguments) for _ in range(3)]
     for connection in connections:
         await connection.fetch("SELECT 1")
@@ -83,7 +83,7 @@ async def pool(arguments: Arguments) -> None:
 
 
 async def listener(arguments: Arguments) -> None:
-    """Listen for notifications, and hear one at the end."""
+    """Listen for notifications, and receive one at the end."""
     connection = await _connect(arguments)
     heard = asyncio.Event()
     await connection.add_listener("orders", lambda *_: heard.set())
@@ -95,7 +95,7 @@ async def listener(arguments: Arguments) -> None:
 
 
 def calls(arguments: Arguments) -> None:
-    """One transaction of many short calls."""
+    """Run one transaction of many short statements."""
     with psycopg.connect(arguments["dsn"]) as connection:
         tell("started", pid=connection.info.backend_pid)
         for _ in range(arguments["calls"]):
@@ -122,7 +122,7 @@ async def _connect(arguments: Arguments) -> "asyncpg.Connection[asyncpg.Record]"
 
 
 async def _until_told() -> None:
-    """Until standard input ends. In a thread of its own: a read that never returns must not hold up the exit."""
+    """Wait until standard input ends. A daemon thread reads, so that a blocked read cannot delay the exit."""
     loop = asyncio.get_running_loop()
     ended = loop.create_future()
 
@@ -135,7 +135,7 @@ async def _until_told() -> None:
 
 
 def main() -> None:
-    """Be one caller."""
+    """Run the caller that the command line names."""
     kind, arguments = KINDS[sys.argv[1]], json.loads(sys.argv[2])
     work = kind(arguments)
     if work is not None:

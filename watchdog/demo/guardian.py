@@ -1,8 +1,8 @@
-"""A process that outlives its parent by a moment, and cleans up behind it however it ended.
+"""A process that outlives its parent and cleans up after it, even if the parent was killed.
 
-It reads lines from standard input, `process PID START` and `directory PATH`; when the input ends, because the
-parent has closed it or has been killed, it ends those processes and removes those directories. Standard library
-only, and a session of its own, so that neither Ctrl-C nor a killed process group takes it along.
+It reads the lines `process PID START` and `directory PATH` from standard input. When the input ends, because the
+parent has closed it or has been killed, it ends those processes and removes those directories. It uses only the
+standard library. It runs in its own session, so that neither Ctrl-C nor a signal to the process group ends it.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ PATIENCE = 5.0
 
 @dataclass(slots=True)
 class Guardian:
-    """The parent's end of a guardian process."""
+    """The parent's handle of a guardian process."""
 
     process: subprocess.Popen[str]
 
@@ -35,22 +35,22 @@ class Guardian:
         )
 
     def mind_process(self, pid: int) -> None:
-        """End this process when the parent has gone."""
+        """Have this process ended when the parent has gone."""
         self._tell(f"process {pid} {start_of(pid)}")
 
     def mind_directory(self, path: Path) -> None:
-        """Remove this directory when the parent has gone."""
+        """Have this directory removed when the parent has gone."""
         self._tell(f"directory {path}")
 
     def clean_up(self) -> None:
-        """Have everything ended and removed now, and wait for it."""
+        """Have all processes ended and all directories removed now, and wait until that is done."""
         with contextlib.suppress(OSError):
             self._input.close()
         self.process.wait(timeout=4 * PATIENCE)
 
     @property
     def _input(self) -> IO[str]:
-        assert self.process.stdin is not None  # it was asked for
+        assert self.process.stdin is not None  # because it was requested as a pipe
         return self.process.stdin
 
     def _tell(self, line: str) -> None:
@@ -59,7 +59,10 @@ class Guardian:
 
 
 def start_of(pid: int) -> str:
-    """When a process began, in the kernel's ticks: with it a pid names one process and no later one. '-' if gone."""
+    """The start time of a process in the kernel's clock ticks, or '-' if the process has gone.
+
+    Together with it a pid identifies one process, because a later process with the same pid has another start time.
+    """
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
     except OSError:
@@ -68,7 +71,10 @@ def start_of(pid: int) -> str:
 
 
 def main() -> None:
-    """Listen until the parent has gone, then clean up: clients before servers, directories last."""
+    """Read lines until the parent has gone, then clean up.
+
+    The latest processes are ended first, so that clients end before servers. Directories are removed last.
+    """
     processes: list[tuple[int, str]] = []
     directories: list[Path] = []
     for line in sys.stdin:
@@ -85,7 +91,7 @@ def main() -> None:
 
 
 def _end(pid: int, begun: str) -> None:
-    """Immediate shutdown for a server, SIGKILL for whoever is still there after that."""
+    """Send SIGQUIT, which is an immediate shutdown for a server. If the process stays, send SIGKILL."""
     for number in (signal.SIGQUIT, signal.SIGKILL):
         if start_of(pid) != begun or begun == "-":
             return

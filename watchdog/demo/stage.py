@@ -1,7 +1,7 @@
-"""The stage: starts the callers of one round, kills those whose story says so, and keeps the truth.
+"""The stage: starts the callers of one round, kills those whose story requires it, and records what happened.
 
-What the stage knows of the work (when it began, when its caller left, when it ended) it sees for itself; what was
-called an orphan, and what was done about it, it is told by the daemon, as a sink of its looks.
+The stage itself observes when work began, when its caller left and when it ended. It learns from the daemon's looks
+what was called an orphan and what was done about it. For that it is a sink of the daemon.
 """
 
 import asyncio
@@ -24,25 +24,27 @@ from watchdog.demo.stories import Story
 from watchdog.demo.works import Work, server_log
 
 MAX_ROUND = 90.0
-"""Seconds after which the play ends whatever is still running."""
+"""Seconds after which a round is aborted."""
 
 MIN_AGE = 0.5
-"""Seconds for which work counts as begun although no statement of it has been seen yet."""
+"""Seconds after its start for which work is not taken as ended, because its statement may not be visible yet."""
 
 FAREWELL = 3.0
+"""Seconds to wait for killed callers to exit."""
+
 SETTLE = 1.5
-"""Seconds that the stage stays after the last work has ended, so that the daemon has seen the end too."""
+"""Seconds to wait after the last work has ended, so that the daemon has seen the end too."""
 
 EFFECTS_WITHIN = 5.0
-"""Seconds that it stays at most until the daemon has seen what came of every act."""
+"""Upper bound of the seconds to wait until the daemon has seen the outcome of every act."""
 
 Announce = Callable[[float, str], None]
-"""Is told a second of the play and what happened."""
+"""It is called with the seconds since the start of the round and a sentence about what happened."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Stage:
-    """Plays the stories on a server, once. A sink of the daemon's looks at the same time."""
+    """One round: it runs the stories on a server once. It is a sink of the daemon's looks at the same time."""
 
     server: EmbeddedServer
     guardian: Guardian
@@ -54,7 +56,7 @@ class Stage:
     _open_acts: set[str] = field(default_factory=set)
 
     def publish(self, state: Look | Unread) -> None:
-        """Take note of what the daemon says."""
+        """Learn from a state of the daemon what it found and did."""
         if isinstance(state, Unread):
             self._say(f"the daemon cannot read the server: {state.detail}")
             return
@@ -66,7 +68,7 @@ class Stage:
         self._open_acts -= {effect.id for effect in state.effects}
 
     async def play(self, cast: Sequence[Story]) -> list[Work]:
-        """Play all stories at once, until the last work has ended; the works in order of their stories."""
+        """Run all stories at the same time until the last work has ended. Returns the works in order of stories."""
         self._begin = time.monotonic()
         log_begins = self.server.log.stat().st_size
         observer = asyncio.create_task(self._observe())
@@ -86,7 +88,7 @@ class Stage:
         return sorted(self.works.values(), key=lambda work: (work.story.name, work.began))
 
     async def _dismiss(self) -> None:
-        """End every caller and wait for it: a transport that outlives the loop would complain."""
+        """Kill every caller and wait for it, because asyncio warns of a transport that outlives its event loop."""
         for caller in self._callers:
             _kill(caller)
         if self._callers:
@@ -103,7 +105,7 @@ class Stage:
         )
         self._callers.append(caller)
         self.guardian.mind_process(caller.pid)
-        assert caller.stdout is not None  # it was asked for
+        assert caller.stdout is not None  # because it was requested as a pipe
         killer: asyncio.Task[None] | None = None
         started = False
         async for line in caller.stdout:
@@ -145,7 +147,7 @@ class Stage:
                     self._tell(story, "the caller has had what it wanted")
 
     async def _observe(self) -> None:
-        """See for ourselves when work ends: many times a second, which no watchdog would do."""
+        """Query every 50 ms which work has ended. A watchdog would not query that often."""
         connection = await psycopg.AsyncConnection.connect(
             self.server.dsn(), password=self.server.password, autocommit=True, application_name="stage"
         )
@@ -156,7 +158,7 @@ class Stage:
                 await asyncio.sleep(0.05)
 
     def _see(self, running: set[int]) -> None:
-        """Take note of the work that is over."""
+        """Record the work that has ended."""
         now = self._now()
         for work in self.works.values():
             if work.ended is None and work.pid not in running and now - work.began > MIN_AGE:
@@ -165,7 +167,7 @@ class Stage:
                     self._tell(work.story, f"the work has ended, {work.for_nobody:.1f} s after its caller left")
 
     async def _until_quiet(self) -> None:
-        while self._playing or any(work.ended is None for work in self.works.values()) or not self._all_left():  # noqa: ASYNC110  # three conditions, none of them an event
+        while self._playing or any(work.ended is None for work in self.works.values()) or not self._all_left():  # noqa: ASYNC110  # there is no event for these conditions
             await asyncio.sleep(0.1)
         await asyncio.sleep(SETTLE)
         with contextlib.suppress(TimeoutError):
@@ -175,11 +177,11 @@ class Stage:
                 caller.stdin.close()
 
     async def _until_effects_seen(self) -> None:
-        while self._open_acts:  # noqa: ASYNC110  # a set that empties is no event
+        while self._open_acts:  # noqa: ASYNC110  # there is no event for an empty set
             await asyncio.sleep(0.1)
 
     def _all_left(self) -> bool:
-        """Every attempt of the ladder has been made."""
+        """True if every story with several attempts has begun all of them."""
         for story in {work.story.name: work.story for work in self.works.values()}.values():
             attempts = story.arguments.get("attempts", 1)
             if isinstance(attempts, int) and len(self._works_of(story)) < attempts:
@@ -200,7 +202,7 @@ class Stage:
 
 
 def _kill(caller: asyncio.subprocess.Process) -> None:
-    # Not by the transport's own kill: it polls first, and so takes the exit code from the loop's watcher.
+    # The transport's own kill() polls first and so takes the exit code away from the event loop's child watcher.
     if caller.returncode is None:
         with contextlib.suppress(ProcessLookupError):
             os.kill(caller.pid, signal.SIGKILL)

@@ -1,6 +1,6 @@
-"""The stories of the demo: a table of who calls, how they leave, and what should be said of it.
+"""The stories of the demo: who calls, how the caller leaves, and what pgwatchdog should find.
 
-Work is bound by wall clock and not by the machine's cores, except for one real cross join.
+The work takes a fixed time and almost no CPU, except for one cross join, which does use it.
 """
 
 from collections.abc import Mapping
@@ -29,20 +29,21 @@ RULES = """\
     - {name: cancel-orphans, finding: orphan, evidence: [over_budget, client_gone], roles: ["*"], action: cancel}
   limits: {per_minute: 600, share: 1, pause: 0s, rest: 1s}
 """
-"""Its policy in both rounds, but for the mode. The limits are wide: many orphans are to end within a minute here."""
+"""The policy of the demo's daemon in both rounds, without the mode. The limits are wide, because many orphans should be
+cancelled within a minute."""
 
 LEAVES = 2.0
 LONG_WORK = "SELECT count(pg_sleep(0.1)) FROM generate_series(1, 180)"
-"""18 s whatever the machine is busy with."""
+"""A query that takes 18 s on any machine."""
 
 RECEIPTS = 140
 WRITING_WORK = f"INSERT INTO receipts SELECT n FROM generate_series(1, {RECEIPTS}) AS n WHERE pg_sleep(0.1) IS NOT NULL"
-"""14 s, and a transaction id from the first row on."""
+"""A statement that takes 14 s and has a transaction id from its first row on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Story:
-    """One story. `killed_after`: seconds after which the stage kills the caller; `named`: the kind it ends up as."""
+    """One story. The stage kills the caller after `killed_after` seconds. `named` is the expected kind of finding."""
 
     name: str
     title: str
@@ -56,12 +57,12 @@ class Story:
 
     @property
     def innocent(self) -> bool:
-        """True if nobody may call it an orphan, let alone touch it."""
+        """True if its work must neither be called an orphan nor be acted on."""
         return self.named != "orphan"
 
 
 def stories(cross_join: str) -> list[Story]:
-    """All stories; `cross_join` is a real one that takes this machine about 18 s."""
+    """All stories. `cross_join` is a query that takes about 18 s on this machine."""
     return [
         Story(
             name="A", title="client killed, server as it comes", kind="waits",

@@ -1,4 +1,4 @@
-"""One caller's work on the server, and what the daemon's looks say about it. Knows no process and no connection."""
+"""One caller's work on the server, and what the daemon's looks say about it. Starts no process, opens no connection."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from watchdog.demo.stories import Story
 
 @dataclass(slots=True, kw_only=True)
 class Work:
-    """One caller's work on the server, by its backend; times are seconds of the play."""
+    """One caller's work on the server, identified by its backend. Times are seconds since the start of the round."""
 
     story: Story
     pid: int
@@ -30,16 +30,16 @@ class Work:
 
     @property
     def for_nobody(self) -> float | None:
-        """Seconds that it ran on after its caller had left; None if the caller did not leave."""
+        """Seconds that the work ran on after its caller left. None before its end, and if the caller did not leave."""
         return None if self.left is None or self.ended is None else max(0.0, self.ended - self.left)
 
     @property
     def is_orphan(self) -> bool:
-        """True if the daemon has called it one."""
+        """True if the daemon has called the work an orphan."""
         return self.named_at is not None
 
     def learn(self, look: Look, *, at: float) -> Iterator[str]:
-        """Take from a look what is new about this work, each in words."""
+        """Update this work from a look. Returns a phrase for each thing that is new."""
         for finding in look.judgement.findings:
             if finding.backend.pid == self.pid:
                 yield from self._find(finding, at=at)
@@ -75,7 +75,7 @@ class Work:
 
 
 def server_log(log: Path, *, pid: int, since: int) -> str:
-    """What the server's log says first about a backend, from byte `since` on; empty if nothing."""
+    """The first message about a backend in the server's log from byte `since` on, or '' if there is none."""
     marker = f"[{pid}] "
     for line in log.read_bytes()[since:].decode(errors="replace").splitlines():
         _, found, message = line.partition(marker)

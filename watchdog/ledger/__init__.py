@@ -1,5 +1,5 @@
-"""The ledger: every act on record, its intent durable before the signal, its outcome after.
+"""The ledger: the durable record of acts.
 
-SQLAlchemy Core, one schema for SQLite and PostgreSQL. Knows the core's acts, and nothing of
-clusters.
+The intent of an act is committed before the signal is sent. Its result and outcome are written afterwards. The package
+uses SQLAlchemy Core with one schema for SQLite and PostgreSQL. It knows the core's acts. It does not know clusters.
 """

@@ -1,4 +1,4 @@
-"""Reading the ledger: which acts are wanted, and each of them as plain values."""
+"""The query for acts that match a filter, and one act as JSON values. Opens no database."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -14,7 +14,10 @@ MAX_SHOWN = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """Which acts: every field that is given must be equal, `since` is the earliest, `limit` the most, newest first."""
+    """A filter on acts. Columns that are given must be equal.
+
+    `since` is the earliest time of intent. `limit` is the greatest number of acts, counted from the newest.
+    """
 
     server: str | None = None
     rule: str | None = None
@@ -27,8 +30,8 @@ class Wanted:
     limit: int = MAX_SHOWN
 
 
-def query_of(wanted: Wanted) -> Select[Any]:  # rows as the database has them
-    """The statement that reads them."""
+def query_of(wanted: Wanted) -> Select[Any]:  # the rows have the types of the database
+    """The SELECT for the acts that match, newest first."""
     query = select(ACTS)
     for each in fields(Wanted):
         value = getattr(wanted, each.name)
@@ -40,7 +43,7 @@ def query_of(wanted: Wanted) -> Select[Any]:  # rows as the database has them
 
 
 def as_values(row: Mapping[str, Any]) -> dict[str, object]:  # as above
-    """An act for JSON: instants in ISO 8601, evidence as a list, unknown as null."""
+    """An act as JSON values: times in ISO 8601 and UTC, evidence as a list, NULL as null."""
     values = {
         name: value.astimezone(UTC).isoformat() if isinstance(value, datetime) else value for name, value in row.items()
     }

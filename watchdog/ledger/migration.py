@@ -1,4 +1,4 @@
-"""Bringing a ledger to the newest schema, in the transaction that is open. `steps` has the rules."""
+"""Migrates a ledger to the newest schema inside an open transaction. The module `steps` states the rules."""
 
 from collections.abc import Sequence
 
@@ -10,13 +10,13 @@ from watchdog.ledger.tables import SCHEMA
 
 
 def migrate(connection: Connection, steps: Sequence[Step]) -> None:
-    """Take the steps that the ledger has not taken. On SQLite the transaction has begun with BEGIN IMMEDIATE.
+    """Apply the steps that the ledger does not have yet. On SQLite the transaction must begin with BEGIN IMMEDIATE.
 
     Raises:
-        LedgerRefusedError: a newer version has changed the schema incompatibly.
+        LedgerRefusedError: a newer version of pgwatchdog has changed the schema incompatibly.
 
     """
-    if connection.dialect.name == "postgresql":  # several replicas may start at once
+    if connection.dialect.name == "postgresql":  # because several replicas may start at the same time
         connection.execute(text("SELECT pg_advisory_xact_lock(1885828964, 2)"))
     incompatible = _count(steps, additive=False)
     found = _schema_version(connection)
@@ -28,7 +28,7 @@ def migrate(connection: Connection, steps: Sequence[Step]) -> None:
     missing = steps[found + _additive_steps(connection) :]
     for step in missing:
         step.apply(connection)
-    if missing:  # otherwise a newer version may have counted additive steps that are not known here
+    if missing:  # without this condition the count of a newer version's additive steps would be reset
         taken = {"schema_version": incompatible, "additive_steps": _count(steps, additive=True)}
         connection.execute(update(SCHEMA).values(taken))
 
@@ -38,7 +38,7 @@ def _count(steps: Sequence[Step], *, additive: bool) -> int:
 
 
 def _schema_version(connection: Connection) -> int:
-    """The incompatible steps that were taken; the table that counts them is created as the first version had it."""
+    """The number of incompatible steps taken. If the table is missing, it is created as in the first version."""
     if not inspect(connection).has_table(SCHEMA.name):
         connection.execute(text("CREATE TABLE pgwatchdog_schema (schema_version INTEGER NOT NULL)"))
         connection.execute(text("INSERT INTO pgwatchdog_schema (schema_version) VALUES (0)"))
@@ -47,7 +47,7 @@ def _schema_version(connection: Connection) -> int:
 
 
 def _additive_steps(connection: Connection) -> int:
-    """The additive steps that were taken; the first version had no column for them."""
+    """The number of additive steps taken. The column is added if it is missing, because the first version had none."""
     if "additive_steps" not in {column["name"] for column in inspect(connection).get_columns(SCHEMA.name)}:
         connection.execute(text("ALTER TABLE pgwatchdog_schema ADD COLUMN additive_steps INTEGER DEFAULT 0"))
     taken: int = connection.execute(select(func.coalesce(SCHEMA.c.additive_steps, 0))).scalar_one()

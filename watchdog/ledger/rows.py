@@ -1,4 +1,4 @@
-"""Acts as rows of the ledger, and rows as what the core remembers."""
+"""Converts acts to rows of the ledger, and rows to the core's records of earlier acts."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -11,11 +11,11 @@ from watchdog.core.judging.copies import CopyKey
 from watchdog.core.judging.evidence import Evidence
 from watchdog.core.observed.activity import Clock, Run
 
-Row = Mapping[Any, Any]  # the columns of one act, as the database gives them
+Row = Mapping[Any, Any]  # the columns of one act with the types of the database
 
 
 def row_of(act: Act) -> dict[str, object]:
-    """The intent of an act as a row: everything that was known when it was decided."""
+    """The intent of an act as a row: everything that was known at the decision, without result and outcome."""
     finding = act.finding
     backend, budget, key = finding.backend, finding.budget, finding.key
     statement = backend.start(Clock.STATEMENT)
@@ -48,7 +48,7 @@ def row_of(act: Act) -> dict[str, object]:
 
 
 def recorded_of(row: Row) -> Recorded:
-    """What the core wants to know of an act of earlier."""
+    """A row as the core's record of an earlier act."""
     job = cast("str | None", row["job"])
     key = None if job is None else CopyKey(row["database"], row["role"], job, row["window"] or "")
     return Recorded(

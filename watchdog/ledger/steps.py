@@ -1,19 +1,20 @@
-"""The steps of the ledger's schema, in order. A step is only ever appended, and one that has landed never changes.
+"""The steps of the ledger's schema, in order. New steps are appended. A step that has been merged is never changed.
 
-What a step creates is written out here. It does not use the live tables (`tables`), which follow the newest schema.
+Each step spells out the tables that it creates. It does not use the module `tables`, because that module follows the
+newest schema.
 
 A step is additive if versions without it can go on reading and writing the ledger: it adds a table, an index, or a
 column that is nullable or has a default. It drops and renames nothing, and no existing value changes its meaning.
 Every other step is incompatible.
 
-The one row of `pgwatchdog_schema` counts the steps that were taken: `schema_version` the incompatible ones,
-`additive_steps` the additive ones (NULL is 0). The two together are the place in `STEPS`.
+The table `pgwatchdog_schema` has one row, which counts the steps taken. `schema_version` counts the incompatible steps
+and `additive_steps` the additive steps (NULL is 0). Their sum is the number of entries of `STEPS` that were taken.
 
 - A version that finds a greater `schema_version` than it knows refuses the ledger (`LedgerRefusedError`).
-- A version that finds more `additive_steps` than it knows uses the ledger. So no statement may depend on the columns
-  that a table has: every SELECT and every INSERT names its columns.
+- A version that finds more `additive_steps` than it knows uses the ledger. So no statement may depend on which columns
+  a table has: every SELECT and every INSERT names its columns.
 
-The first version that landed reads `schema_version` alone and refuses a value above 1.
+The first version that was merged reads only `schema_version` and refuses a value above 1.
 """
 
 from collections.abc import Callable
@@ -48,8 +49,8 @@ def _create_acts(connection: Connection) -> None:
 
 
 def _add_action(connection: Connection) -> None:
-    # All acts of before were cancels, and so is every act that a version without this column adds. A constant default
-    # fills the existing rows without rewriting them, so the time this takes does not depend on how many there are.
+    # All earlier acts were cancels. Versions without this column add only cancels too. A constant default fills the
+    # existing rows without rewriting them, so the duration of this step does not depend on the number of rows.
     connection.execute(text("ALTER TABLE pgwatchdog_acts ADD COLUMN action TEXT DEFAULT 'cancel'"))
 
 

@@ -1,6 +1,6 @@
-"""The ledger's database: opened, brought to the newest schema, written and read. Every call blocks.
+"""The ledger's database: opens it, migrates its schema, writes and reads acts. Every call blocks.
 
-An intent is on the disk when `intend` returns: SQLite in WAL mode with synchronous=FULL, PostgreSQL with
+An intent is durable when `intend` returns, because SQLite runs in WAL mode with synchronous=FULL and PostgreSQL with
 synchronous_commit on.
 """
 
@@ -32,7 +32,7 @@ _OPEN_RESULTS = (Result.SIGNALLED, Result.TIMED_OUT)
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the statement that signals answered to one act."""
+    """The result of one act: what the guarded cancel statement returned, or why it was not sent."""
 
     id: str
     result: Result
@@ -41,7 +41,7 @@ class Answer:
 
 @dataclass(slots=True)
 class Store:
-    """One ledger by its URL. Used by one thread at a time; every method raises `LedgerError` with what to do."""
+    """One ledger, given by its URL. One thread uses it at a time. A database error is raised as `LedgerError`."""
 
     url: str
     steps: Sequence[Step] = STEPS
@@ -50,7 +50,7 @@ class Store:
     _identity: tuple[int, int] | None = field(default=None, init=False)
 
     def intend(self, acts: Iterable[Act]) -> None:
-        """Put intents on record, all or none, durably."""
+        """Write all intents, or none of them, in one durable transaction."""
         rows = [row_of(act) for act in acts]
         with self._transaction() as connection:
             connection.execute(insert(ACTS), rows)
@@ -58,7 +58,7 @@ class Store:
     def answer(
         self, answers: Iterable[Answer], *, effects: Iterable[ObservedEffect], came_back: Iterable[tuple[str, datetime]]
     ) -> None:
-        """Put on record what the signals answered, and what later looks showed."""
+        """Write the results of acts, the outcomes that later looks observed, and when their work came back."""
         with self._transaction() as connection:
             for each in answers:
                 values = {"result": str(each.result), "detail": each.detail or None}
@@ -70,7 +70,11 @@ class Store:
                 connection.execute(update(ACTS).where(ACTS.c.id == act).values(came_back_at=at))
 
     def recall(self, server: str, *, since: datetime, at: datetime) -> list[Recorded]:
-        """What an actor of earlier did on `server`, oldest first; what it left open is closed as unknown."""
+        """The newest `MAX_RECALLED` acts on `server` that were intended at or after `since`, oldest first.
+
+        An act is open if it has no outcome and may have been signalled. Every open act on `server` gets the outcome
+        unknown with the time `at`. The returned acts are as they were before that.
+        """
         wanted = (
             select(ACTS)
             .where(ACTS.c.server == server, ACTS.c.intended_at >= since)
@@ -87,23 +91,23 @@ class Store:
             connection.execute(left.values(outcome=str(Outcome.UNKNOWN), outcome_at=at))
         return records[::-1]
 
-    def history(self, wanted: Wanted) -> list[dict[str, Any]]:  # rows as the database has them
-        """The acts that are wanted, newest first."""
+    def history(self, wanted: Wanted) -> list[dict[str, Any]]:  # the rows have the types of the database
+        """The acts that match `wanted`, newest first."""
         with self._transaction() as connection:
             return [dict(row) for row in connection.execute(query_of(wanted)).mappings()]
 
     def prune(self, before: datetime) -> int:
-        """Drop the acts that are older; how many those were."""
+        """Delete the acts that were intended before `before`. Returns how many were deleted."""
         with self._transaction() as connection:
             return connection.execute(delete(ACTS).where(ACTS.c.intended_at < before)).rowcount
 
     def open(self) -> None:
-        """Connect and bring the schema up to date, if that has not been done."""
+        """Connect and migrate the schema, unless that has been done already."""
         with self._transaction():
             pass
 
     def close(self) -> None:
-        """Let go of the database; the next call opens it again."""
+        """Close the connections. The next call opens the database again."""
         engine, self._engine = self._engine, None
         if engine is not None:
             engine.dispose()
@@ -118,7 +122,10 @@ class Store:
             raise LedgerError(f"ledger {shown(self.url)}: {_reason(error)}") from error
 
     def _opened(self) -> Engine:
-        """The engine, its schema up to date. A file that was taken away is no ledger, although it can be written."""
+        """The engine, with a migrated schema.
+
+        A SQLite file that was deleted or replaced is opened anew, because writes to a deleted file would be lost.
+        """
         if self._engine is not None and self._identity != _identity_of(self._sqlite_path):
             self.close()
         if self._engine is None:
@@ -135,7 +142,7 @@ class Store:
 
 
 def check_url(url: str) -> str | None:
-    """What is wrong with a ledger's URL, or None."""
+    """The problem of a ledger's URL as text, or None if the URL is usable."""
     try:
         parsed = make_url(url)
     except (ArgumentError, ValueError):
@@ -148,7 +155,7 @@ def check_url(url: str) -> str | None:
 
 
 def shown(url: str) -> str:
-    """A URL without its password."""
+    """The URL with its password hidden."""
     return make_url(url).render_as_string(hide_password=True)
 
 
@@ -156,12 +163,12 @@ _DRIVERS = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg", "postgres": 
 
 
 def _sqlite_path(url: URL) -> Path | None:
-    """The file of an SQLite ledger; None where there is none."""
+    """The file of a SQLite ledger, or None for any other ledger."""
     return Path(url.database) if url.get_backend_name() == "sqlite" and url.database is not None else None
 
 
 def _identity_of(path: Path | None) -> tuple[int, int] | None:
-    """Which file it is."""
+    """The device and inode number of the file, or None if there is no file."""
     if path is None:
         return None
     try:
@@ -188,7 +195,7 @@ def _engine_of(url: str) -> Engine:
 
 
 def _configure_sqlite(connection: SQLiteConnection, _: object) -> None:
-    # The library's own begin comes late and not before DDL: we begin ourselves.
+    # The sqlite3 module begins a transaction late, and not before DDL. So `_begin_sqlite` begins it explicitly.
     connection.isolation_level = None
     for pragma in ("journal_mode=WAL", "synchronous=FULL", f"busy_timeout={int(BUSY_SECONDS * 1000)}"):
         connection.execute(f"PRAGMA {pragma}")

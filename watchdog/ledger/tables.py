@@ -18,18 +18,18 @@ from sqlalchemy import (
 
 
 class Instant(TypeDecorator[datetime]):
-    """An instant in UTC. SQLite keeps no zone, so it is put back on the way out."""
+    """A timestamp in UTC. SQLite stores no time zone, so UTC is added to the values that are read."""
 
     impl = DateTime(timezone=True)
     cache_ok = True
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
-        """Store UTC."""
+        """Convert the value to UTC before it is stored."""
         del dialect
         return None if value is None else value.astimezone(UTC)
 
     def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
-        """Give UTC."""
+        """Return the stored value in UTC."""
         del dialect
         if value is None:
             return None
@@ -44,7 +44,7 @@ SCHEMA = Table(
     Column("schema_version", Integer, nullable=False),
     Column("additive_steps", Integer),
 )
-"""One row: the steps that were taken, by kind."""
+"""The table has one row: the number of incompatible and of additive steps that were taken."""
 
 ACTS = Table(
     "pgwatchdog_acts",
@@ -80,6 +80,6 @@ ACTS = Table(
     Column("came_back_at", Instant),
     Column("action", Text),
 )
-"""One row per act. `action` is what the verdict asked for (NULL counts as cancel), `result` what the statement
-answered, `outcome` what a later look showed. Times are UTC by the watched server's clock. The text of a query is in no
-column."""
+"""The table has one row per act. `action` is the action of the verdict (NULL means cancel). `result` is what the
+guarded statement returned. `outcome` is what a later look observed. Times are in UTC, by the clock of the watched
+server. No column holds the text of a query."""

@@ -1,8 +1,8 @@
-"""The ledger for the event loop: one thread, one call after the other, a deadline for each.
+"""Access to the ledger from the event loop: one thread makes the blocking calls in order, each with a deadline.
 
-A call that does not come back within its deadline has failed for whoever asked, and everybody who waits behind it
-fails as well: a ledger that hangs withholds acts, it does not stop looks. The thread is a daemon, so that it cannot
-hold up the end of the process either.
+A call that does not return within its deadline fails with `LedgerError`. Calls that are queued behind it fail at their
+own deadlines. So a ledger that hangs prevents acts, but looks go on. The thread is a daemon thread, so that it cannot
+delay the end of the process.
 """
 
 import asyncio
@@ -21,12 +21,15 @@ from watchdog.ledger.store import Answer, Store
 from watchdog.threads import deliver_exception, deliver_result
 
 T = TypeVar("T")
-Waiter = asyncio.Future[Any]  # of whatever the call gives
+Waiter = asyncio.Future[Any]  # the result of the call, of any type
 
 
 @dataclass(slots=True, kw_only=True)
 class _Job:
-    """One call for the thread. `given_up` once nobody waits: then it is not begun any more."""
+    """One call for the thread. A job that is given up before it begins is not run.
+
+    `late` undoes the call if it succeeds after the job was given up.
+    """
 
     call: Callable[[], object]
     waiter: Waiter
@@ -38,7 +41,7 @@ class _Job:
 
 @dataclass(slots=True)
 class Writer:
-    """The daemon's ledger. `deadline` is in seconds."""
+    """The ledger of the daemon and of `pgwatchdog cancel`. `deadline` is in seconds for each call."""
 
     store: Store
     deadline: float
@@ -46,10 +49,10 @@ class Writer:
     _thread: threading.Thread | None = None
 
     async def intend(self, acts: Sequence[Act]) -> None:
-        """Put intents durably on record.
+        """Write intents durably.
 
         Raises:
-            LedgerError: they are not; should they get there late, they are marked as not tried.
+            LedgerError: the write failed or took too long. Intents that are written late are marked as not tried.
 
         """
         late = [Answer(act.id, Result.NOT_TRIED, "the ledger answered too late") for act in acts]
@@ -58,10 +61,10 @@ class Writer:
     async def record(
         self, done: Iterable[ActResult], *, effects: Iterable[ObservedEffect], came_back: Iterable[tuple[str, datetime]]
     ) -> None:
-        """Put on record what came of acts.
+        """Write the results of acts, the outcomes that were observed, and when their work came back.
 
         Raises:
-            LedgerError: it is not.
+            LedgerError: the write failed or took too long.
 
         """
         answers = [
@@ -72,19 +75,19 @@ class Writer:
         await self._run(lambda: self.store.answer(answers, effects=seen, came_back=again))
 
     async def recall(self, server: str, *, since: datetime, at: datetime) -> list[Recorded]:
-        """What was done on `server`; what was left open is closed as unknown.
+        """The acts on `server` that were intended at or after `since`, oldest first. Open acts are closed as unknown.
 
         Raises:
-            LedgerError: it cannot be told.
+            LedgerError: the ledger could not be read, or took too long.
 
         """
         return await self._run(lambda: self.store.recall(server, since=since, at=at))
 
     async def prune(self, before: datetime) -> int:
-        """Drop what is older.
+        """Delete the acts that were intended before `before`. Returns how many were deleted.
 
         Raises:
-            LedgerError: it could not be dropped.
+            LedgerError: the deletion failed or took too long.
 
         """
         return await self._run(lambda: self.store.prune(before))
@@ -107,7 +110,7 @@ class Writer:
             raise
 
     def _give_up(self, job: _Job) -> None:
-        """Nobody waits for the job any more. If it got there all the same, it is undone behind it."""
+        """Mark the job as given up. If it has succeeded already, queue the call that undoes it."""
         with job.lock:
             job.given_up = True
             unheard = job.finished
@@ -123,8 +126,8 @@ class Writer:
     def _do(self, job: _Job) -> None:
         try:
             result = job.call()
-        except Exception as error:  # noqa: BLE001  # handed to whoever waits
-            self._undo(job)  # a commit whose answer was lost may have been one
+        except Exception as error:  # noqa: BLE001  # delivered to the waiter
+            self._undo(job)  # because the commit may have succeeded although its reply was lost
             deliver_exception(job.waiter, _as_ledger_error(error))
             return
         with job.lock:
@@ -136,10 +139,10 @@ class Writer:
 
     def _undo(self, job: _Job) -> None:
         if job.late is not None:
-            with contextlib.suppress(Exception):  # nobody waits for this either
+            with contextlib.suppress(Exception):  # nobody waits for the result of this call
                 job.late()
 
 
 def _as_ledger_error(error: Exception) -> LedgerError:
-    """A ledger's own error keeps its type; everything else is one as well, because the act is not on record."""
+    """A `LedgerError` unchanged; any other error as a `LedgerError`, because the act is not on record then either."""
     return error if isinstance(error, LedgerError) else LedgerError(f"ledger: {type(error).__name__}: {error}")

@@ -1,4 +1,5 @@
-"""Postgres as the daemon sees it: one session a cluster, read with SQL from files.
+"""Access to PostgreSQL: one session for each cluster, and SQL statements that are read from files.
 
-The daemon's only importer of psycopg. Every await that leaves the process has a deadline.
+This is the daemon's only package that imports psycopg. Every await on something outside the process has a deadline.
+It does not judge rows and does not decide on acts.
 """

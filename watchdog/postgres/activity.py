@@ -1,4 +1,7 @@
-"""From rows of the poll to a snapshot. Knows the columns of `sql/activity.sql` and nothing of budgets."""
+"""Turns the rows of a poll into a snapshot.
+
+It knows the columns of `sql/activity.sql`. It knows nothing of budgets.
+"""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -11,7 +14,10 @@ from watchdog.postgres.statements import Statement
 
 
 class ActivityRow(NamedTuple):
-    """One row of the poll, ages in seconds. On a bare header row all but the first four and `has_xid` are NULL."""
+    """One row of the poll. Ages are in seconds.
+
+    On a header row without a backend `has_xid` is false, the ages are 0, and all else after `sees_all` is NULL.
+    """
 
     at: datetime
     postmaster_start: datetime
@@ -41,7 +47,7 @@ ACTIVITY = Statement("activity", ActivityRow)
 
 
 def snapshot_of(rows: Sequence[ActivityRow], *, census: Census) -> Snapshot:
-    """The snapshot behind one poll; there is always at least the header."""
+    """The snapshot of one poll. `rows` has at least one row, because the header is always there."""
     head = rows[0]
     backends = tuple(
         _backend(row, pid=row.pid, started=row.backend_start, census=census)
@@ -58,7 +64,7 @@ def snapshot_of(rows: Sequence[ActivityRow], *, census: Census) -> Snapshot:
 
 
 def strangers(rows: Sequence[ActivityRow], *, census: Census) -> frozenset[int]:
-    """The oids of roles and databases that the census does not name: younger than it, or dropped."""
+    """The oids of roles and databases that the census does not name: created after it, or dropped."""
     roles = {row.usesysid for row in rows if row.usesysid is not None}
     databases = {row.datid for row in rows if row.datid is not None}
     return frozenset((roles - census.roles.keys()) | (databases - census.databases.keys()))

@@ -1,6 +1,6 @@
-"""Asking for single sessions: whether they are there, and the first words of their commands.
+"""Looks up single backends: whether they are still there, and the first words of their commands.
 
-The server takes the words out of the text; the text itself never leaves it.
+The server extracts the first word from the query text. The query text itself is never sent to us.
 """
 
 from collections.abc import Iterable
@@ -13,14 +13,20 @@ from watchdog.postgres.statements import Statement
 
 _SKIPPED = r"^(?:[[:space:];(]|--[^\n\r]*[\n\r]|/[*](?:(?!/[*]|[*]/).)*[*]/)*"
 WORD = _SKIPPED + r"([A-Za-z_]+)"
-"""In the server's own dialect. A nested comment matches nothing: where it ends cannot be told by an expression."""
+"""Pattern of a query's first word, in PostgreSQL's regular expression syntax.
+
+It does not match behind a nested comment, because a regular expression cannot find the end of one.
+"""
 
 WHOLE_WORD = _SKIPPED + r"[A-Za-z_]+[^A-Za-z_]"
-"""The word with something behind it: even where the text is cut, the word is not."""
+"""Pattern of a first word with one more character behind it. Where it matches, the word is whole even in a cut text."""
 
 
 class BackendRow(NamedTuple):
-    """One session that is there; `first_word` and `in_progress` (a progress view names it) are of its command."""
+    """One backend that is still there. `read` says whether its first word was asked for.
+
+    `in_progress` is true if a progress view lists the backend.
+    """
 
     pid: int
     backend_start: datetime | None
@@ -34,10 +40,10 @@ BACKENDS = Statement("backends", BackendRow)
 
 
 async def read_backends(session: Session, *, commands: Iterable[int], alive: Iterable[int]) -> BackendLookup:
-    """Which of all these pids are there, and the first words of the commands of some.
+    """Which of all these pids are still there, and the first words of what the pids in `commands` run.
 
     Raises:
-        ReadError: with the reason.
+        ReadError: a statement failed; `reason` says why.
 
     """
     asked = {**dict.fromkeys(alive, False), **dict.fromkeys(commands, True)}

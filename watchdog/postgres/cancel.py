@@ -1,4 +1,7 @@
-"""The hand that signals: one guarded statement for one run, and its answer as a word of the core."""
+"""Cancels one run by one guarded statement, and turns the answer into the core's values.
+
+The statement compares the row once more before it signals. Which runs are to be cancelled is decided in the core.
+"""
 
 from datetime import timedelta
 from typing import NamedTuple
@@ -15,7 +18,7 @@ from watchdog.postgres.statements import Statement
 
 
 class CancelRow(NamedTuple):
-    """What became of the signal, or the first thing that did not stand any more."""
+    """The answer: what became of the signal, or the first condition that no longer held."""
 
     answer: str
 
@@ -24,16 +27,17 @@ CANCEL = Statement("cancel", CancelRow)
 
 _PROTECTED = {each.reason.value: each.reason for each in PROTECTIONS if each.guarded}
 _UNANSWERED = frozenset({Reason.TIMEOUT, Reason.CONNECTION_LOST, Reason.INTERNAL})
-"""Internal: there is an answer, but its column is not the expected one."""
+"""Reasons that leave open whether the signal was sent. INTERNAL means that the answer had an unexpected column."""
 
 
 async def cancel(
     session: Session, target: CancelTarget, *, act: str, manual: bool
 ) -> tuple[Result, Withheld | None, str]:
-    """Signal what `target` describes if it is still exactly that; the answer, what withheld it, and a detail.
+    """Signal the run that `target` describes, if its row still matches exactly.
 
-    Unless it is `manual`, the session must hold the lease. An answer that did not come, or cannot be read, leaves
-    open whether the signal was sent: `timed_out`. Never raises for a refusal.
+    The three values are the result, what withheld the signal, and a detail. Unless `manual` is true, the session must
+    hold the lease. If no answer came, or it cannot be read, the result is `timed_out`, because the signal may have
+    been sent. A refusal by the server is a result; it is not raised.
     """
     try:
         parameters = guard_parameters(target, manual=manual)
@@ -46,7 +50,7 @@ async def cancel(
         return Result.NOT_TRIED, None, str(error)
     word = rows[0].answer
     if word == Withheld.NOT_LEADER:
-        session.holds_lease = False  # whatever took it: it has to be taken again
+        session.holds_lease = False  # the lease is lost and must be taken again
         return Result.NOT_TRIED, Withheld.NOT_LEADER, ""
     if word in _PROTECTED:
         return Result.PROTECTED, _PROTECTED[word], ""
@@ -54,7 +58,7 @@ async def cancel(
 
 
 def guard_parameters(target: CancelTarget, *, manual: bool) -> dict[str, object]:
-    """What the guarded statement compares the row with, by the names of its parameters."""
+    """The values that the guarded statement compares the row with, by parameter name."""
     return {
         **LOCK,
         "manual": manual,

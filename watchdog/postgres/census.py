@@ -1,4 +1,7 @@
-"""Taking a census: several short statements, each with the session's deadline."""
+"""Takes a census by several short statements, each with the session's deadline.
+
+It knows the columns of the `sql/census_*.sql` statements. It does not judge what it reads.
+"""
 
 from datetime import timedelta
 from typing import NamedTuple
@@ -10,7 +13,7 @@ from watchdog.postgres.statements import Statement
 
 
 class RoleRow(NamedTuple):
-    """One role. `may_cancel`: it may log in, and our membership in it lets us cancel its queries."""
+    """One role. `may_cancel` is true if it can log in and we may cancel its queries because we are a member of it."""
 
     oid: int
     rolname: str
@@ -19,7 +22,7 @@ class RoleRow(NamedTuple):
 
 
 class DatabaseRow(NamedTuple):
-    """One database. `active_seconds` is its `active_time` in `pg_stat_database`, which has milliseconds."""
+    """One database. `active_seconds` is `active_time` of `pg_stat_database`, which is in milliseconds there."""
 
     oid: int
     datname: str
@@ -28,7 +31,7 @@ class DatabaseRow(NamedTuple):
 
 
 class SessionsRow(NamedTuple):
-    """Numbers of sessions, and our rights. `hidden_usesysids` are the roles of the hidden ones, NULL for none."""
+    """Counts of sessions, and our privileges. `hidden_usesysids` are the roles of the hidden ones, NULL for none."""
 
     hidden: int
     hidden_usesysids: list[int] | None
@@ -40,7 +43,7 @@ class SessionsRow(NamedTuple):
 
 
 class StoredRow(NamedTuple):
-    """One `name=value` that is stored for a database, a role or both; NULL stands for all of them."""
+    """One `name=value` that is stored for a database, a role or both. NULL means every database or every role."""
 
     datname: str | None
     rolname: str | None
@@ -48,7 +51,7 @@ class StoredRow(NamedTuple):
 
 
 class SettingRow(NamedTuple):
-    """One setting as our session began with it, and the role and database of our session."""
+    """One setting with the value that our session started with, and the role and database of our session."""
 
     name: str
     reset_val: str | None
@@ -64,10 +67,10 @@ CENSUS_SETTINGS = Statement("census_settings", SettingRow)
 
 
 async def take_census(session: Session) -> Census:
-    """Read names, rights and what is out of sight.
+    """Read names, privileges, stored settings, and how many sessions are hidden from us.
 
     Raises:
-        ReadError: any of the statements failed; half a census is none.
+        ReadError: one of the statements failed. A partial census is not returned.
 
     """
     roles = await session.rows(CENSUS_ROLES)
@@ -99,10 +102,12 @@ async def take_census(session: Session) -> Census:
 
 
 async def read_settings(session: Session) -> StoredSettings:
-    """What is stored for roles and databases, and the server's own values where our session does not hide them.
+    """The settings stored for roles and databases, and the server's own values.
+
+    A server value is None if a setting stored for our role or our database hides it.
 
     Raises:
-        ReadError: with the reason.
+        ReadError: a statement failed; `reason` says why.
 
     """
     names = [*UNITS, *OTHERS]

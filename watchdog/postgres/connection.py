@@ -1,7 +1,7 @@
-"""Text from servers of any encoding: never refused, never an error; what cannot be decoded is shown escaped.
+"""Connections that read text from servers of any encoding. Bytes that cannot be decoded are shown escaped.
 
-The server is asked not to convert: where names of several encodings stand in one catalog, it would refuse the whole
-answer.
+The server is asked not to convert text. If one catalog holds names of several encodings, a conversion would fail and
+the server would refuse the whole result.
 """
 
 import codecs
@@ -17,19 +17,19 @@ _TYPES = ("text", "name")
 
 
 class Connection(psycopg.AsyncConnection[tuple[object, ...]]):
-    """A connection that reads text in its server's encoding. What it reads with is shared by all of that encoding.
+    """A connection that decodes text in its server's encoding. All connections of one encoding share their adapters.
 
-    `checked` are the statements whose columns it has been seen to send under the right names.
+    `checked` are the statements whose column names have been found right on this connection.
     """
 
     def __init__(self, pgconn: PGconn) -> None:
-        """Over an open connection of libpq."""
+        """Wrap an open libpq connection."""
         super().__init__(pgconn)
         self.checked: set[object] = set()
 
     @property
     def adapters(self) -> AdaptersMap:
-        """How values are read and written."""
+        """The adapters that convert values from and to the server's format."""
         return _adapters(self.info.parameter_status("server_encoding") or "")
 
 

@@ -1,8 +1,8 @@
-"""Opening a connection: names looked up in threads, every host tried, one deadline, and the SQLSTATE of a refusal.
+"""Opens connections: looks up host names in threads, tries every host, and keeps one deadline for all of it.
 
-libpq shows no SQLSTATE for a refused connection, only words in the server's language. Its protocol trace does:
-a refusal that has not been seen before is asked for once more with the trace on. (Each trace costs libpq a little
-memory that it never gives back, hence once.)
+For a refused connection libpq gives no SQLSTATE, only a message in the server's language. Its protocol trace shows the
+SQLSTATE. So if a refusal has not been seen before, the connection is tried a second time with the trace on. This is
+done once for each refusal, because each trace costs libpq a little memory that it never frees.
 """
 
 import asyncio
@@ -29,14 +29,14 @@ APPLICATION_NAME = "pgwatchdog"
 MIN_ATTEMPT = 0.05
 MAX_REFUSALS = 32
 TRACE_PAUSE = 600.0
-"""Seconds between two traces once that many different refusals have been seen."""
+"""Minimum seconds between two traces once MAX_REFUSALS different refusals are remembered."""
 
 _STATE = re.compile(rb'ErrorResponse\b.*? C "([0-9A-Z]{5})"')
 
 
 @dataclass(slots=True)
 class Dialer:
-    """Opens connections to one cluster. Keeps the SQLSTATE of each refusal that it has seen."""
+    """Opens connections to one cluster. `refusals` has the SQLSTATE of each refusal seen so far, by its message."""
 
     env: Mapping[str, str]
     refusals: dict[str, str | None] = field(default_factory=dict)
@@ -44,14 +44,14 @@ class Dialer:
     _lookups: dict[str, ThreadCall] = field(default_factory=dict)
 
     async def connect(self, parameters: Parameters, *, timeout: float) -> Connection:
-        """A connection in autocommit, within `timeout` seconds in all; each host has its share of them.
+        """Open a connection in autocommit mode within `timeout` seconds. The hosts share that time.
 
         Raises:
-            ReadError: with the reason of the last attempt.
+            ReadError: no host could be connected to; `reason` is that of the last attempt.
 
         """
         base = {key: value for key, value in parameters.items() if key not in _PER_ATTEMPT}
-        base |= {"application_name": APPLICATION_NAME, "client_encoding": "SQL_ASCII"}  # as the server has it
+        base |= {"application_name": APPLICATION_NAME, "client_encoding": "SQL_ASCII"}  # no conversion by the server
         plan = _plan(base, endpoints_of(parameters, env=self.env))
         ends = time.monotonic() + timeout
         failure = ReadError(Reason.UNREACHABLE, "no host to connect to")
@@ -100,7 +100,7 @@ class Dialer:
         pgconn.finish()
         if no_password:
             raise connect_failure(None, message=message, no_password=True)
-        # What stands before is the address, which may be another one each time; the words are only a key here.
+        # The address comes before "failed: " and may differ each time. The rest of the message is used only as a key.
         refusal = message.partition("failed: ")[2] or message
         if refusal not in self.refusals and self._may_trace():
             again, state = await _start(attempt, timeout=timeout, traced=True)
@@ -111,7 +111,11 @@ class Dialer:
         raise connect_failure(self.refusals.get(refusal), message=message, no_password=False)
 
     def _may_trace(self) -> bool:
-        """A trace now? Always for the first few refusals, later one in a while, the oldest making room."""
+        """True if a new refusal may be traced now.
+
+        It may while fewer than MAX_REFUSALS are remembered. After that it may once in TRACE_PAUSE seconds, and the
+        oldest one is dropped.
+        """
         now = time.monotonic()
         if len(self.refusals) >= MAX_REFUSALS:
             if now - self._traced_at < TRACE_PAUSE:
@@ -125,7 +129,10 @@ _PER_ATTEMPT = frozenset({"host", "hostaddr", "port", "connect_timeout", "applic
 
 
 def _plan(base: Parameters, endpoints: list[Endpoint]) -> list[tuple[Endpoint, Parameters]]:
-    """Which hosts to try, and with what: prefer-standby is a first round for standbys and a second for any."""
+    """The hosts to try, each with its parameters.
+
+    prefer-standby means a first round that accepts only standbys, and a second round that accepts any server.
+    """
     if base.get("target_session_attrs") != "prefer-standby":
         return [(endpoint, base) for endpoint in endpoints]
     anybody = {key: value for key, value in base.items() if key != "target_session_attrs"}
@@ -134,13 +141,13 @@ def _plan(base: Parameters, endpoints: list[Endpoint]) -> list[tuple[Endpoint, P
 
 
 async def _start(attempt: Parameters, *, timeout: float, traced: bool) -> tuple[PGconn, str | None]:
-    """A connection that is up or refused, and the SQLSTATE of the refusal where it was traced."""
+    """A connection that is established or refused, and the SQLSTATE of the refusal if it was traced."""
     pgconn = pq.PGconn.connect_start(psycopg.conninfo.make_conninfo("", **attempt).encode())
     trace = os.memfd_create("trace") if traced and hasattr(os, "memfd_create") else None
     try:
         if trace is not None:
             pgconn.trace(trace)
-        async with asyncio.timeout(timeout):  # not wait_for, which before 3.12 can swallow a cancellation
+        async with asyncio.timeout(timeout):  # not wait_for, which can swallow a cancellation before Python 3.12
             await _poll(pgconn)
     except TimeoutError as error:
         pgconn.finish()
@@ -165,7 +172,7 @@ async def _poll(pgconn: PGconn) -> None:
                 await _ready(pgconn.socket, writing=status == pq.PollingStatus.WRITING)
             case pq.PollingStatus.OK | pq.PollingStatus.FAILED:
                 return
-            case _:  # libpq keeps one more word and never uses it
+            case _:  # PGRES_POLLING_ACTIVE, which libpq no longer uses
                 await asyncio.sleep(0)
 
 

@@ -1,6 +1,6 @@
-"""Connection strings in any form that libpq takes, made explicit: service files read, hosts listed.
+"""Parses connection strings in any form that libpq accepts: reads service files and lists the hosts to try.
 
-Owns what a DSN means. Opens nothing.
+It owns the meaning of a connection string. It opens no connection.
 """
 
 import configparser
@@ -28,7 +28,7 @@ _HOW = "write host=… user=… dbname=… or postgresql://…"
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One host of a connection string; `host` is None for libpq's default socket."""
+    """One host of a connection string. `host` is None for libpq's default, and where only an address is given."""
 
     host: str | None
     hostaddr: str | None
@@ -36,14 +36,14 @@ class Endpoint:
 
     @property
     def needs_lookup(self) -> bool:
-        """True for a name; False for an address, a socket directory and where an address is given."""
+        """True if the host is a name. False for an address, a socket directory, and where `hostaddr` is given."""
         if self.host is None or self.hostaddr is not None or self.host.startswith(("/", "@")):
             return False
         return not _is_address(self.host)
 
 
 def check_dsn(dsn: str) -> str | None:
-    """What is wrong with a connection string, as a sentence without its password; None if it can be used."""
+    """What is wrong with a connection string, as a sentence without the password. None if it can be used."""
     try:
         parameters = conninfo_to_dict(dsn)
     except psycopg.ProgrammingError:
@@ -54,7 +54,9 @@ def check_dsn(dsn: str) -> str | None:
 
 
 def parameters_of(dsn: str, *, env: Mapping[str, str]) -> Parameters:
-    """The string's parameters, a `service=` entry filled in from its file, the string's own values first.
+    """The parameters of the connection string and of the service that it names.
+
+    The values of the string take precedence over those of the service file.
 
     Raises:
         ReadError: the string cannot be read, or the service is not in any file.
@@ -69,7 +71,7 @@ def parameters_of(dsn: str, *, env: Mapping[str, str]) -> Parameters:
 
 
 def variables_of(dsn: str, env: Mapping[str, str]) -> tuple[str, ...]:
-    """The names of libpq's environment variables that take part, because the string does not say it itself."""
+    """The names of the libpq environment variables that are set and that the string does not override."""
     try:
         own = conninfo_to_dict(dsn)
     except psycopg.ProgrammingError:
@@ -91,7 +93,7 @@ def endpoints_of(parameters: Mapping[str, str], *, env: Mapping[str, str]) -> li
 
 
 def target_of(dsn: str) -> str:
-    """Where a connection string points to, for people: host, port and database, never a password."""
+    """The server that a connection string points to, for display: host, port and database, never a password."""
     try:
         parameters = conninfo_to_dict(dsn)
     except psycopg.ProgrammingError:
@@ -135,7 +137,10 @@ _CHECKS = (_check_host, _check_ports, _check_sslmode)
 
 
 def _complaint(dsn: str) -> str:
-    """What is wrong, without libpq's own words: it quotes what it stumbled over, and that may be a password."""
+    """What is wrong with the string, without libpq's message.
+
+    libpq's message quotes the part that it could not parse, and that part may be a password.
+    """
     known = [option.keyword.decode() for option in pq.Conninfo.get_defaults()]
     for word in re.findall(r"(?:^|[\s?&])([a-z_]+)\s*=", dsn):
         near = difflib.get_close_matches(word, known, n=1, cutoff=0.7)
@@ -149,7 +154,10 @@ def _first_line(error: Exception) -> str:
 
 
 def _service(name: str, *, env: Mapping[str, str]) -> Parameters:
-    """Read like libpq: the user's file first, then the system's. libpq itself would look hosts up in our loop."""
+    """The parameters of a service. Like libpq, it reads the user's file first, then the system's.
+
+    libpq does not read it, because it would then look up the host names in the event loop's thread.
+    """
     own = env.get("PGSERVICEFILE")
     files = [Path(own) if own else Path(env.get("HOME", "/")) / ".pg_service.conf"]
     if "PGSYSCONFDIR" in env:

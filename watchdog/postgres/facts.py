@@ -1,4 +1,7 @@
-"""Reading what the doctor wants to know: a few short statements, each with the session's deadline."""
+"""Reads the facts that the doctor needs by a few short statements, each with the session's deadline.
+
+It knows the columns of the `sql/facts_*.sql` statements. It does not judge what it reads.
+"""
 
 from datetime import timedelta
 from ipaddress import ip_address
@@ -15,7 +18,10 @@ from watchdog.postgres.statements import Statement
 
 
 class OwnRow(NamedTuple):
-    """Our own role; `may_use_reserved` is NULL before 16, `password_ends` (in seconds) where there is no end."""
+    """Our own role. `may_use_reserved` is NULL before PostgreSQL 16.
+
+    `password_ends` is the time until its password expires, in seconds; NULL if it does not.
+    """
 
     rolname: str
     rolsuper: bool
@@ -31,7 +37,7 @@ class OwnRow(NamedTuple):
 
 
 class ServerRow(NamedTuple):
-    """Counts of the whole server; the age is that of the oldest prepared transaction, in seconds."""
+    """Counts for the whole server. `oldest_prepared_age` is that of the oldest prepared transaction, in seconds."""
 
     prepared_transactions: int
     oldest_prepared_age: float | None
@@ -70,7 +76,7 @@ class TransportRow(NamedTuple):
 
 
 class SetRoleRow(NamedTuple):
-    """A login role that does not inherit, and a role without login that it may become."""
+    """A NOINHERIT login role, and a NOLOGIN role that it can switch to by SET ROLE."""
 
     member: str
     role: str
@@ -95,10 +101,10 @@ FACTS_PARAMETERS = Statement("facts_parameters", ParameterRow)
 async def read_facts(
     session: Session, look: Look, *, lease: Lease, silence: timedelta, variables: tuple[str, ...]
 ) -> Facts:
-    """The facts of one server.
+    """Read the facts of one server.
 
     Raises:
-        ReadError: with the reason.
+        ReadError: a statement failed; `reason` says why.
 
     """
     [own] = await session.rows(FACTS_OWN)

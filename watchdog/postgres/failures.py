@@ -1,6 +1,6 @@
-"""From what the driver raises to a bounded reason: by class and SQLSTATE, never by the words of a message.
+"""Maps errors of the driver to a bounded set of reasons, by SQLSTATE and by SQLSTATE class.
 
-What to do about it, which is for people alone, may also depend on a role that the message names.
+The text of a message is never used for it. The advice that goes with it may depend on a role that the message names.
 """
 
 import psycopg
@@ -30,16 +30,16 @@ _ADVICE = {
 
 
 def reason_of(state: str | None) -> Reason:
-    """The reason behind an SQLSTATE; without one nothing answered, or the link broke."""
+    """The reason for an SQLSTATE. Without one the server did not answer, or the connection broke."""
     if state is None:
         return Reason.CONNECTION_LOST
     return _BY_STATE.get(state) or _BY_CLASS.get(state[:2]) or Reason.STATEMENT
 
 
 def connect_failure(state: str | None, *, message: str, no_password: bool) -> ReadError:
-    """A failed attempt to connect, as a sentence with what to do about it.
+    """The error for a failed attempt to connect. Its text says what to do, where that is known.
 
-    `no_password`: the server asked for one and there was none to give.
+    `no_password` is true if the server asked for a password and none was given.
     """
     if no_password:
         return ReadError(Reason.AUTHENTICATION, "the server asks for a password and none is given, or an empty one")
@@ -48,7 +48,7 @@ def connect_failure(state: str | None, *, message: str, no_password: bool) -> Re
 
 
 def statement_failure(error: psycopg.Error) -> ReadError:
-    """A failed statement, as a sentence with what to do about it."""
+    """The error for a failed statement. Its text says what to do, where that is known."""
     reason = reason_of(error.sqlstate)
     return ReadError(reason, _sentence(reason, error.diag.message_primary or str(error)))
 

@@ -1,7 +1,8 @@
-"""The lease: at most one actor per server, by a session advisory lock that the acting session itself holds.
+"""The lease: a session-level advisory lock that the acting session itself holds, so that a server has one actor.
 
-The lock lives in one database, so a session in another never leads. Behind a pooler the lock would be somebody
-else's session. A holder that has fallen silent loses it by the server's own clock, through idle_session_timeout.
+An advisory lock belongs to one database, so a session in another database never leads. Behind a pooler the lock would
+belong to a session that other clients use, so such a session never leads either. A holder that sends no more statements
+loses the lease through idle_session_timeout, by the server's own clock.
 """
 
 from typing import NamedTuple
@@ -12,20 +13,20 @@ from watchdog.postgres.session import Session
 from watchdog.postgres.statements import Statement
 
 SPACE, KEY = 0x70677764, 1
-"""The two integers of the lock: 'pgwd', and the version of what it protects."""
+"""The two integer keys of the lock: 'pgwd' in ASCII, and the version of what the lock protects."""
 
 LOCK = {"space": SPACE, "key": KEY}
-"""As the parameters of a statement."""
+"""The two keys as the parameters of a statement."""
 
 
 class LeaseRow(NamedTuple):
-    """Whether the lock is ours now."""
+    """Whether our session has acquired the lock."""
 
     acquired: bool
 
 
 class LeaseHolderRow(NamedTuple):
-    """Who holds the lock. The holder's columns are NULL where nobody does, or a prepared transaction."""
+    """Who holds the lock. The `holder_` fields are NULL if nobody does, or if a prepared transaction does."""
 
     own_pid: int
     held: bool
@@ -35,7 +36,7 @@ class LeaseHolderRow(NamedTuple):
 
 
 class LeaseReleaseRow(NamedTuple):
-    """Whether the lock was ours."""
+    """Whether our session held the lock."""
 
     released: bool
 
@@ -46,10 +47,10 @@ LEASE_RELEASE = Statement("lease_release", LeaseReleaseRow)
 
 
 async def take_lease(session: Session, *, database: str) -> Lease:
-    """Take the lease if it is free and not ours already.
+    """Take the lease if it is free and our session does not hold it already. Otherwise say who holds it.
 
     Raises:
-        ReadError: the session could not be asked.
+        ReadError: a statement failed; `reason` says why.
 
     """
     disarm_reason = _unfit(session, database=database)
@@ -63,10 +64,10 @@ async def take_lease(session: Session, *, database: str) -> Lease:
 
 
 async def read_lease(session: Session, *, database: str) -> Lease:
-    """Read again who holds the lease, from the server's own list of locks.
+    """Read from `pg_locks` who holds the lease.
 
     Raises:
-        ReadError: the session could not be asked.
+        ReadError: a statement failed; `reason` says why.
 
     """
     disarm_reason = _unfit(session, database=database)
@@ -79,7 +80,7 @@ async def read_lease(session: Session, *, database: str) -> Lease:
     session.holds_lease = row.holder_pid == row.own_pid
     if session.holds_lease:
         return Lease(leads=True)
-    if not row.held:  # it has just been given up: the next look takes it
+    if not row.held:  # it has just been released; the next look tries to take it
         return Lease(leads=False, disarm_reason=DisarmReason.NOT_LEADER)
     ours = row.holder_application_name == APPLICATION_NAME
     return Lease(
@@ -92,10 +93,10 @@ async def read_lease(session: Session, *, database: str) -> Lease:
 
 
 async def release_lease(session: Session) -> None:
-    """Let go of the lease, if this session holds it.
+    """Release the lease if this session holds it.
 
     Raises:
-        ReadError: the session could not be asked.
+        ReadError: a statement failed; `reason` says why.
 
     """
     if session.holds_lease:

@@ -1,4 +1,7 @@
-"""The password of one cluster: from a file or a command, read anew at every connect, so a rotation needs no restart."""
+"""The password of one cluster, from a file or from the output of a command.
+
+It is read at every connect, so that a new password needs no restart.
+"""
 
 import asyncio
 import contextlib
@@ -12,22 +15,25 @@ from watchdog.errors import ReadError
 from watchdog.threads import ThreadCall
 
 FAREWELL = 0.3
-"""Seconds that a killed command has to be gone."""
+"""Seconds to wait for a killed command to exit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Password:
-    """Where the password comes from; neither: the connection string or libpq's own means provide it."""
+    """Where the password comes from: `file` or `command`.
+
+    If neither is set, the connection string or libpq's own sources provide it.
+    """
 
     file: Path | None = None
     command: tuple[str, ...] | None = None
     _reader: ThreadCall = field(default_factory=ThreadCall, compare=False)
 
     async def read(self, *, timeout: float) -> str | None:
-        """The password, or None where it comes from elsewhere.
+        """The password, or None if it comes from neither a file nor a command.
 
         Raises:
-            ReadError: the file or the command gives none.
+            ReadError: the file or the command gives no password within `timeout` seconds.
 
         """
         if self.file is not None:
@@ -54,7 +60,7 @@ async def _from_command(command: tuple[str, ...], *, timeout: float) -> str:
             *command,
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.DEVNULL,  # whatever it says about a secret stays with it
+            stderr=asyncio.subprocess.DEVNULL,  # not read, because it may contain the secret
             start_new_session=True,
         )
     except OSError as error:
@@ -72,7 +78,10 @@ async def _from_command(command: tuple[str, ...], *, timeout: float) -> str:
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """End the command and its children: a pipe that one of them holds open would be waited for."""
+    """Kill the command if it still runs, and its children with it.
+
+    Without that, a child could hold the output pipe open, and the pipe would be waited for.
+    """
     if process.returncode is None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)

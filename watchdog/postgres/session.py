@@ -1,7 +1,8 @@
-"""One session on one cluster: opened before trouble, one statement at a time, a deadline for each.
+"""One session on one cluster. It runs one statement at a time, each with a deadline.
 
-A deadline closes the socket first and cancels the task second: the driver's own way, a cancel request to a frozen
-server, takes seconds. Behind a pooler nothing is set on the session, because the pooler would hand our short
+It is opened in advance and kept open, because a server in trouble may accept no new connection. When a deadline passes,
+the socket is shut down first and the task is cancelled second: the driver would send a cancel request, and that takes
+seconds if the server does not answer. Behind a pooler no setting is changed, because the pooler would pass our short
 timeouts on to other clients.
 """
 
@@ -21,6 +22,7 @@ from watchdog.core.observed.sockets import endpoint_of
 from watchdog.errors import ReadError
 from watchdog.postgres import sql
 from watchdog.postgres.connection import Connection
+from watchdog.postgres.failure_log import FailureLog
 from watchdog.postgres.failures import statement_failure
 from watchdog.postgres.statements import Row, Statement
 
@@ -31,19 +33,19 @@ ATTEMPTS = 5
 
 
 class PidRow(NamedTuple):
-    """The server process that answers."""
+    """The pid of the backend that answers."""
 
     pid: int
 
 
 class OwnTimeoutRow(NamedTuple):
-    """The setting as it is now."""
+    """The value of the setting after the statement."""
 
     statement_timeout: str
 
 
 class SessionSettingsRow(NamedTuple):
-    """The settings as they are now."""
+    """The values of the settings after the statement."""
 
     search_path: str
     lock_timeout: str
@@ -55,10 +57,11 @@ class SessionSettingsRow(NamedTuple):
     tcp_keepalives_interval: str
     tcp_keepalives_count: str
     tcp_user_timeout: str
+    transaction_timeout: str | None
 
 
 class WhoamiRow(NamedTuple):
-    """Our own session. The client's address and port are NULL for a Unix socket."""
+    """Our own session. For a Unix socket the client's address is NULL and its port is -1."""
 
     pid: int
     usesysid: int | None
@@ -66,6 +69,13 @@ class WhoamiRow(NamedTuple):
     client_port: int | None
 
 
+class NoRow(NamedTuple):
+    """A statement that returns no rows."""
+
+
+TRANSACTION_BEGIN = Statement("transaction_begin", NoRow)
+TRANSACTION_END = Statement("transaction_end", NoRow)
+OWN_ISOLATION = Statement("own_isolation", NoRow)
 PID = Statement("pid", PidRow)
 OWN_TIMEOUT = Statement("own_timeout", OwnTimeoutRow)
 SESSION_SETTINGS = Statement("session_settings", SessionSettingsRow)
@@ -73,65 +83,78 @@ WHOAMI = Statement("whoami", WhoamiRow)
 
 
 class Connect(Protocol):
-    """Opens a connection within a number of seconds."""
+    """Opens a connection within `timeout` seconds."""
 
     async def __call__(self, *, timeout: float) -> Connection:
-        """A connection in autocommit.
+        """Open a connection in autocommit mode.
 
         Raises:
-            ReadError: with the reason.
+            ReadError: the connection could not be opened; `reason` says why.
 
         """
 
 
 @dataclass(slots=True, kw_only=True)
 class Session:
-    """An open session. `behind_pooler`: the server process is not the one that greeted us."""
+    """An open session. `timeout` is the deadline of each statement in seconds.
+
+    `behind_pooler` is true if the backend that answers is not the one that was announced when the connection began.
+    """
 
     connection: Connection
     timeout: float
     own_role: int
     own_pid: int
     behind_pooler: bool
+    failures: FailureLog
     own_endpoint: ClientEndpoint | None = None
     holds_lease: bool = False
 
     @property
     def server_version(self) -> int:
-        """As the server counts: 180006 for 18.6."""
+        """The server's version as a number: 180006 for 18.6."""
         return self.connection.info.server_version
 
     async def rows(self, statement: Statement[Row], parameters: Parameters = (), *, comment: str = "") -> list[Row]:
-        """The rows of a statement from `sql/`; `comment` goes before it, for the server's log.
+        """The rows of a statement from `sql/`. `comment` is put before its text and shows in the server's log.
 
         Raises:
-            ReadError: refused, timed out or lost (after the last two the session is closed), or not the columns that
-                were expected.
+            ReadError: the statement failed or timed out, the connection was lost, or the columns are not the expected
+                ones. After our own deadline and after a lost connection the session is closed.
 
         """
-        return await _bounded(
-            self.connection, _execute(self.connection, statement, parameters, comment=comment), timeout=self.timeout
-        )
+        work = _execute(self.connection, statement, parameters, comment=comment)
+        try:
+            rows = await _bounded(self.connection, work, timeout=self.timeout)
+        except ReadError as error:
+            self.failures.failed(statement.name, detail=str(error))
+            raise
+        self.failures.succeeded(statement.name)
+        return rows
 
     def drop(self) -> None:
-        """Close without waiting for the server: with a farewell where no statement is under way, else cut."""
+        """Close the session without waiting for the server.
+
+        If a statement is running, the socket is shut down. Otherwise the server gets a Terminate message.
+        """
         _drop(self.connection)
 
 
-async def open_session(connect: Connect, *, timeout: float, idle_limit: float) -> Session:
+async def open_session(connect: Connect, *, timeout: float, idle_limit: float, failures: FailureLog) -> Session:
     """Open a session and settle it; `idle_limit` (seconds) is when the server ends it if we fall silent.
 
     Raises:
-        ReadError: with the reason.
+        ReadError: the connection could not be opened, or a statement failed; `reason` says why.
 
     """
     connection = await connect(timeout=timeout)
     connection.prepare_threshold = None
     try:
-        [(greeted,)] = await _insist(connection, PID, (), timeout=timeout)
+        greeted = await _answering_pid(connection, timeout=timeout)
         behind_pooler = greeted != connection.info.backend_pid
         if not behind_pooler:
             connection.prepare_threshold = 0
+            await _insist(connection, OWN_ISOLATION, (), timeout=timeout)
             limit, idle = _limits(timeout=timeout, idle_limit=idle_limit)
             await _insist(connection, OWN_TIMEOUT, (limit,), timeout=timeout)
             await _bounded(connection, _execute(connection, SESSION_SETTINGS, (idle, idle)), timeout=timeout)
@@ -140,6 +163,7 @@ async def open_session(connect: Connect, *, timeout: float, idle_limit: float) -
         _drop(connection)
         raise
     return Session(
+        failures=failures,
         connection=connection,
         timeout=timeout,
         own_role=own.usesysid or 0,
@@ -149,15 +173,38 @@ async def open_session(connect: Connect, *, timeout: float, idle_limit: float) -
     )
 
 
+async def _answering_pid(connection: Connection, *, timeout: float) -> int:
+    """The pid of the backend that answers, read in a transaction of an isolation level that works everywhere.
+
+    A very short statement_timeout of our role may cancel one of the statements, so all of them are repeated then.
+    """
+    for attempt in range(ATTEMPTS + 1):
+        try:
+            await _bounded(connection, _execute(connection, TRANSACTION_BEGIN, ()), timeout=timeout)
+            [row] = await _bounded(connection, _execute(connection, PID, ()), timeout=timeout)
+        except ReadError:
+            if connection.closed or attempt == ATTEMPTS:
+                raise
+        else:
+            return row.pid
+        finally:
+            if not connection.closed:
+                await _insist(connection, TRANSACTION_END, (), timeout=timeout)
+    raise AssertionError("the last attempt returns or raises")
+
+
 def _limits(*, timeout: float, idle_limit: float) -> tuple[str, str]:
-    # The server gives up a little before we do, so that an ordinary timeout keeps the session.
+    # The server's timeout is a little shorter than our deadline. So the session survives an ordinary timeout.
     return f"{max(1, int(timeout * 900))}", f"{int(idle_limit * 1000)}"
 
 
 async def _insist(
     connection: Connection, statement: Statement[Row], parameters: Parameters, *, timeout: float
 ) -> list[Row]:
-    """A tiny statement, again where our role's own statement_timeout, not ours yet, has cancelled it."""
+    """Run a very short statement, and repeat it if it fails while the connection stays open.
+
+    Our statement_timeout is not set yet, and a very short one of our role may cancel the statement.
+    """
     for _ in range(ATTEMPTS):
         try:
             return await _bounded(connection, _execute(connection, statement, parameters), timeout=timeout)
@@ -172,14 +219,14 @@ async def _execute(
 ) -> list[Row]:
     text = sql.statement(statement.name, version=connection.info.server_version)
     async with connection.cursor(binary=True) as cursor:
-        if comment:  # a text of its own each time: not worth a prepared statement
+        if comment:  # the text differs each time, so preparing it would not pay
             await cursor.execute(f"/* {comment} */ ".encode() + text, parameters, prepare=False)
         else:
             await cursor.execute(text, parameters)
         if statement not in connection.checked:
             statement.check([column.name for column in cursor.description or ()])
             connection.checked.add(statement)
-        return statement.rows(await cursor.fetchall())
+        return statement.rows(await cursor.fetchall() if cursor.description is not None else ())
 
 
 async def _bounded(connection: Connection, work: Coroutine[object, object, Result], *, timeout: float) -> Result:
@@ -199,7 +246,7 @@ async def _bounded(connection: Connection, work: Coroutine[object, object, Resul
 
 
 async def _abandon(connection: Connection, task: "asyncio.Task[Result]") -> None:
-    """Socket first: the driver then sees the end of the stream at once and has nobody to send a cancel to."""
+    """Shut the socket down first: the driver then sees the end of the stream at once and sends no cancel request."""
     task.add_done_callback(_look_at)
     _cut(connection)
     await asyncio.wait({task}, timeout=0.2)
@@ -210,7 +257,7 @@ async def _abandon(connection: Connection, task: "asyncio.Task[Result]") -> None
 
 
 def _look_at(task: "asyncio.Task[Result]") -> None:
-    """So that a failure that comes when nobody waits any more is not reported as never retrieved."""
+    """Retrieve the task's exception, because asyncio would otherwise log it as never retrieved."""
     if not task.cancelled():
         task.exception()
 
@@ -223,7 +270,8 @@ def _cut(connection: Connection) -> None:
 
 
 def _drop(connection: Connection) -> None:
-    # Without the farewell the server would count the session as abandoned, in the very counter that we export.
+    # `finish` sends a Terminate message. Without it the server counts the session in sessions_abandoned, and that
+    # counter is one that we export.
     if connection.pgconn.transaction_status != psycopg.pq.TransactionStatus.IDLE:
         _cut(connection)
     connection.pgconn.finish()

@@ -1,4 +1,7 @@
-"""A cluster as a source of snapshots: what the runtime polls. One session, reopened when it is lost."""
+"""The source of one cluster's snapshots, and everything else that the runtime asks of its server.
+
+It owns one session and opens a new one when it is lost. It does not judge what it reads.
+"""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -14,6 +17,7 @@ from watchdog.core.observed.activity import ClientEndpoint, Snapshot
 from watchdog.core.observed.blocking import Blocking
 from watchdog.core.observed.census import Census
 from watchdog.core.observed.commands import BackendLookup
+from watchdog.core.observed.statement_failures import StatementFailures
 from watchdog.core.present.look import Look
 from watchdog.postgres.activity import ACTIVITY, snapshot_of, strangers
 from watchdog.postgres.backends import read_backends
@@ -23,24 +27,32 @@ from watchdog.postgres.connection import Connection
 from watchdog.postgres.dial import Dialer
 from watchdog.postgres.dsn import parameters_of, variables_of
 from watchdog.postgres.facts import read_facts
+from watchdog.postgres.failure_log import FailureLog
 from watchdog.postgres.lease import read_lease, release_lease, take_lease
 from watchdog.postgres.password import Password
 from watchdog.postgres.session import Session, open_session
+from watchdog.postgres.sql import own_texts
 from watchdog.postgres.statements import Statement
 
 ROW_IN_CONNECTIONS = 6
-"""Finding one running row by id costs the server as much as passing six connections by (measured on 18, from 100 to
-1,000 connections): with more running than that share of all connections, one pass over all is cheaper."""
+"""Cost of finding one running row by backend id, as a number of connections that one pass over all of them reads.
+
+It was measured on PostgreSQL 18, from 100 to 1,000 connections. If more than one connection in six runs something, one
+pass over all of them is cheaper.
+"""
 
 LEASE_DATABASE = "postgres"
-"""Where the lease lives unless the configuration says otherwise: an advisory lock is one database's own."""
+"""Database of the lease unless the configuration names another one. An advisory lock belongs to one database."""
 
 MAX_WAITERS = 250
-"""The lock manager is held while it is asked who blocks whom; beyond this many it stays unknown."""
+"""Upper bound of the waiters for which the blocking pids are read. Above it, who blocks whom stays unknown.
+
+`pg_blocking_pids` holds the lock manager's shared state exclusively while it runs.
+"""
 
 
 class BlockingRow(NamedTuple):
-    """One waiter, and the pids directly in its way."""
+    """One waiter, and the pids that block it directly."""
 
     pid: int
     blocking_pids: list[int]
@@ -51,9 +63,10 @@ BLOCKING = Statement("blocking", BlockingRow)
 
 @dataclass(slots=True, kw_only=True)
 class PostgresSource:
-    """Reads one cluster. Not safe for concurrent use: its owner asks one thing at a time.
+    """Reads one cluster. It is not safe for concurrent use: its owner makes one call at a time.
 
-    `idle_limit` (seconds) is when the server may end our session because it has fallen silent.
+    `timeout` is the deadline of each statement. The server may end our session after `idle_limit` seconds in which we
+    send nothing.
     """
 
     dsn: str
@@ -63,6 +76,7 @@ class PostgresSource:
     env: Mapping[str, str]
     lease_database: str = LEASE_DATABASE
     _dialer: Dialer = field(init=False)
+    _failures: FailureLog = field(init=False)
     _session: Session | None = None
     _census: Census | None = None
     _rows: int = 0
@@ -71,22 +85,28 @@ class PostgresSource:
     _accepted: frozenset[int] = frozenset()
 
     def __post_init__(self) -> None:
-        """Make the dialer, which remembers refusals from one connect to the next."""
+        """Create the dialer. It remembers refusals from one connect to the next."""
         self._dialer = Dialer(self.env)
+        self._failures = FailureLog(name for name in sorted(own_texts().by_name) if name != ACTIVITY.name)
 
     @property
     def census_is_stale(self) -> bool:
-        """True where the last snapshot showed what the census does not know: a stranger, or a changed right."""
+        """True if the last snapshot shows an unknown role or database, or a change of our right to see all rows."""
         return self._outdated
 
     @property
+    def statement_failures(self) -> StatementFailures:
+        """The failures of the statements beside the poll, by name; those of the poll make a cluster unread."""
+        return self._failures.read()
+
+    @property
     def is_open(self) -> bool:
-        """True while the session stands, also after a statement that the server has refused."""
+        """True while the session is open. A statement that the server refuses does not close it."""
         return self._session is not None and not self._session.connection.closed
 
     @property
     def identity(self) -> tuple[object, ...]:
-        """What it reads and how; the password's own value is no part of it, it is read at every connect."""
+        """What is read and how. The password's value is not part of it, because it is read at every connect."""
         return (
             self.dsn,
             self.password.file,
@@ -98,29 +118,29 @@ class PostgresSource:
 
     @property
     def endpoints(self) -> tuple[ClientEndpoint | None, int | None]:
-        """Our own end as the server sees it, and the server's port: where sockets would have to be looked for."""
+        """Our client endpoint as the server sees it, and the server's port. A sweep of the sockets needs both."""
         port = None if self._census is None else self._census.settings.server.get("port")
         own = None if self._session is None else self._session.own_endpoint
         return own, None if port is None else int(port)
 
     async def census(self) -> Census:
-        """Take a census and remember it for the names in later snapshots.
+        """Take a census and keep it, because later snapshots get their names from it.
 
         Raises:
-            ReadError: with the reason.
+            ReadError: the cluster could not be read; `reason` says why.
 
         """
         self._census = await take_census(await self._open())
-        # Whoever is still unknown after a census has been dropped: no reason to take another.
+        # A role or database that is still unknown after a census has been dropped. It needs no further census.
         self._accepted = self._strangers
         self._outdated = False
         return self._census
 
     async def snapshot(self) -> tuple[Snapshot, timedelta]:
-        """One poll and how long it took; a census must have been taken.
+        """Poll once, and say how long it took. If there is no census yet, one is taken first.
 
         Raises:
-            ReadError: with the reason.
+            ReadError: the cluster could not be read; `reason` says why.
 
         """
         session = await self._open()
@@ -139,10 +159,10 @@ class PostgresSource:
         return snapshot, took
 
     async def blocking(self, waiters: Sequence[int]) -> Blocking | None:
-        """Who blocks whom among `waiters`, or None where there are too many to ask.
+        """The pids that block each of `waiters`, or None if there are more than MAX_WAITERS.
 
         Raises:
-            ReadError: with the reason.
+            ReadError: the cluster could not be read; `reason` says why.
 
         """
         if len(waiters) > MAX_WAITERS:
@@ -152,12 +172,12 @@ class PostgresSource:
         return Blocking({row.pid: frozenset(row.blocking_pids) for row in rows})
 
     async def backends(self, *, commands: Sequence[int] = (), alive: Sequence[int] = ()) -> BackendLookup:
-        """The first words of what the backends behind `commands` run, and which sessions behind either are there.
+        """The first words of what the pids in `commands` run, and which pids of both lists are still there.
 
-        Nothing is sent where nothing is asked.
+        No statement is sent if both lists are empty.
 
         Raises:
-            ReadError: with the reason.
+            ReadError: the cluster could not be read; `reason` says why.
 
         """
         if not commands and not alive:
@@ -165,10 +185,10 @@ class PostgresSource:
         return await read_backends(await self._open(), commands=commands, alive=alive)
 
     async def facts(self, look: Look) -> Facts:
-        """What the doctor wants to know besides a look that was just taken.
+        """What the doctor needs to know in addition to `look`, which was just taken.
 
         Raises:
-            ReadError: with the reason.
+            ReadError: the cluster could not be read; `reason` says why.
 
         """
         session = await self._open()
@@ -177,28 +197,28 @@ class PostgresSource:
         return await read_facts(session, look, lease=lease, silence=silence, variables=variables_of(self.dsn, self.env))
 
     async def lease(self) -> Lease:
-        """Take the lease or say why not.
+        """Take the lease, or say why we do not have it.
 
         Raises:
-            ReadError: with the reason.
+            ReadError: the cluster could not be read; `reason` says why.
 
         """
         return await take_lease(await self._open(), database=self.lease_database)
 
     async def lease_holder(self) -> Lease:
-        """Who holds the lease, without taking it.
+        """Read who holds the lease, without taking it.
 
         Raises:
-            ReadError: with the reason.
+            ReadError: the cluster could not be read; `reason` says why.
 
         """
         return await read_lease(await self._open(), database=self.lease_database)
 
     async def release_lease(self) -> None:
-        """Let go of the lease if the open session holds it.
+        """Release the lease if the open session holds it.
 
         Raises:
-            ReadError: with the reason.
+            ReadError: the cluster could not be read; `reason` says why.
 
         """
         if self._session is not None and self.is_open:
@@ -207,14 +227,14 @@ class PostgresSource:
     async def cancel(
         self, target: CancelTarget, *, act: str, manual: bool = False
     ) -> tuple[Result, Withheld | None, str]:
-        """Send the guarded statement on the session that is open; without one nothing is tried."""
+        """Run the guarded statement on the open session. If no session is open, nothing is tried."""
         session = self._session
         if session is None or not self.is_open:
             return Result.NOT_TRIED, None, "the session is lost"
         return await cancel(session, target, act=act, manual=manual)
 
     def close(self) -> None:
-        """End the session at once, whatever state the server is in; the next call opens a new one."""
+        """End the session at once, even if the server does not answer. The next call opens a new one."""
         session, self._session = self._session, None
         if session is not None:
             session.drop()
@@ -222,7 +242,9 @@ class PostgresSource:
     async def _open(self) -> Session:
         if not self.is_open or self._session is None:
             self.close()
-            self._session = await open_session(self._connect, timeout=self.timeout, idle_limit=self.idle_limit)
+            self._session = await open_session(
+                self._connect, timeout=self.timeout, idle_limit=self.idle_limit, failures=self._failures
+            )
         return self._session
 
     async def _connect(self, *, timeout: float) -> Connection:

@@ -1,4 +1,4 @@
-"""A statement of `sql/` with the type of its rows. The names of its columns are those of the type's fields."""
+"""A statement of `sql/` with the type of its rows. Its columns have the names of the type's fields."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -12,16 +12,16 @@ Row = TypeVar("Row", bound=NamedTuple)
 
 @dataclass(frozen=True, slots=True)
 class Statement(Generic[Row]):
-    """The statement in `sql/NAME.sql`; each of its rows is a `row`."""
+    """The statement in `sql/NAME.sql`. `row` is the type of each of its rows."""
 
     name: str
     row: type[Row]
 
     def check(self, columns: Sequence[str]) -> None:
-        """Compare the names of the columns that a server has sent with those of the fields.
+        """Check that the columns sent by the server have the names of the fields, in the same order.
 
         Raises:
-            ReadError: internal; they are not the same, or not in the same order.
+            ReadError: the names or their order differ (reason `internal`).
 
         """
         expected = self.row._fields
@@ -32,9 +32,9 @@ class Statement(Generic[Row]):
             )
 
     def rows(self, fetched: Iterable[tuple[object, ...]]) -> list[Row]:
-        """The rows as the driver gives them, with names.
+        """The rows of the driver, with named fields.
 
-        This is the one place where their types are taken on trust: `_make` accepts any values. They are the types of
-        the statement's columns; the tests check them on each supported version.
+        The types of the values are not checked here: `_make` accepts any values. They are the types of the statement's
+        columns, and the tests check them on each supported version.
         """
         return list(map(self.row._make, fetched))

@@ -1,11 +1,12 @@
-"""The actor of one cluster: may it act, and if policy says so, intent, signal and answer, in this order.
+"""The actor of one cluster: it checks whether it may act, and carries out the acts that policy has decided on.
 
-The ledger comes first: without a durable intent nothing is signalled. What disarms is asked again before each signal.
+The intent of an act is written to the ledger before the signal is sent, and its answer after that. Without a durable
+intent nothing is signalled. What disarms is checked again before each signal.
 """
 
 import secrets
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Never, assert_never
@@ -14,13 +15,22 @@ from watchdog.core.acting.acts import Act, ActResult, ObservedEffect, Result, ca
 from watchdog.core.acting.effects import Retry
 from watchdog.core.acting.limits import Limits
 from watchdog.core.acting.memory import PolicyMemory
+from watchdog.core.acting.policy import Policy
 from watchdog.core.acting.status import DRY, ActingStatus, DisarmReason, Lease
 from watchdog.core.acting.verdicts import Due, Hand, Withheld
 from watchdog.core.observed.census import Census
+from watchdog.core.observed.statement_failures import failing
+from watchdog.core.observed.versions import is_untested
 from watchdog.runtime.arming import Arming, DisarmFile
 from watchdog.runtime.leadership import Leadership
 from watchdog.runtime.outbox import Outbox
 from watchdog.runtime.ports import Acting, Source
+
+NAMES_AND_RIGHTS = ("census_databases", "census_roles", "census_sessions", "census_settings", "census_stored")
+FIRST_WORDS = "backends"
+"""Names of the statements that acts depend on, besides those of the lease, which have reasons of their own."""
+
+_NOT_US = frozenset({DisarmReason.NOT_LEADER, DisarmReason.LEASE_UNREAD})
 
 
 @dataclass(slots=True, kw_only=True)
@@ -31,6 +41,7 @@ class Actor:
     arming: Arming
     outbox: Outbox
     enforces: bool = False
+    allow_untested: bool = False
     new_id: Callable[[], str] = lambda: secrets.token_hex(8)
     leadership: Leadership = field(init=False)
     _disarm_file: DisarmFile = field(default_factory=DisarmFile)
@@ -39,33 +50,37 @@ class Actor:
     _recalled: int = -1
 
     def __post_init__(self) -> None:
-        """Begin without the lease."""
+        """Start without the lease."""
         self.leadership = Leadership(self.source)
 
     @property
     def lease(self) -> Lease:
-        """Who leads, as far as the last look knows."""
+        """Who holds the lease, as of the last look."""
         return self.leadership.lease
 
     def apply_config(self, other: Acting, *, rules_changed: bool) -> None:
-        """Take on a new configuration. Other rules, keys or another ledger make a new actor."""
+        """Take on a new configuration. Other rules, another mode of the cluster or another ledger make a new actor."""
         if not isinstance(other, Actor):
             return
         other_ledger = self.outbox.use(other.outbox.ledger)
-        if rules_changed or other_ledger or self.enforces != other.enforces:
+        keys_changed = (self.enforces, self.allow_untested) != (other.enforces, other.allow_untested)
+        if rules_changed or other_ledger or keys_changed:
             self.leadership.generation += 1
-        self.enforces = other.enforces
+        self.enforces, self.allow_untested = other.enforces, other.allow_untested
 
     def inherit_state(self, before: Acting) -> None:
-        """Follow another actor of the same cluster: whatever it did, we begin anew."""
+        """Take over the generation and the unwritten records of an earlier actor of the same cluster.
+
+        The first `status` begins a new generation.
+        """
         if isinstance(before, Actor):
             self.leadership.generation = before.leadership.generation
             self.outbox.unwritten = before.outbox.unwritten
 
     async def status(  # what a look knows by now
-        self, memory: PolicyMemory, *, census: Census, complete: bool, tick: bool, limits: Limits, at: datetime
+        self, memory: PolicyMemory, *, census: Census, complete: bool, tick: bool, policy: Policy, at: datetime
     ) -> tuple[ActingStatus, PolicyMemory]:
-        """Where we stand now, and the memory with what the ledger knows where an actor has begun anew."""
+        """Whether we may act now, and the memory. For a new actor, what the ledger knows is added to the memory."""
         came = await self._renew_lease(tick=tick)
         own = await self._own_reasons()
         if self.outbox.failed and tick:
@@ -74,14 +89,23 @@ class Actor:
         if came or (self._epoch, self._keys) != (self.arming.epoch, keys):
             self._epoch, self._keys = self.arming.epoch, keys
             self.leadership.generation += 1
-        memory = await self._recall(memory, limits=limits, at=at)
-        found = (*own, *self._reasons_of_ledger_and_lease(), *reasons_by_rights(census, complete=complete))
+        memory = await self._recall(memory, limits=policy.limits, at=at)
+        found = (
+            *own,
+            *self._reasons_of_ledger_and_lease(),
+            *reasons_of_server(
+                census,
+                complete=complete,
+                allow_untested=self.allow_untested,
+                failing=failing_for_acts(self.source, policy=policy),
+            ),
+        )
         return ActingStatus(self.leadership.generation, found), memory
 
     async def carry_out(
         self, due: Sequence[Due], *, memory: PolicyMemory, at: datetime, read_at: float
     ) -> list[ActResult]:
-        """Carry out what is due, and say of each what became of it; `read_at` is the snapshot's monotonic second."""
+        """Carry out what is due, and return the result of each. `read_at` is the snapshot's monotonic second."""
         acts = [self._act(verdict, memory=memory, at=at) for verdict in due]
         if not acts:
             return []
@@ -97,22 +121,22 @@ class Actor:
         retries: Iterable[Retry],
         at: datetime,
     ) -> None:
-        """Put on record what came of acts; what cannot be written now is written with the next."""
+        """Record the results of acts. What cannot be written now is kept and written later."""
         await self.outbox.put(results, effects=effects, retries=retries, at=at)
 
     async def run_beside(self) -> Never:
-        """What runs beside the looks until cancelled: a ledger that failed is tried again."""
+        """Run beside the looks until cancelled: retry a ledger that has failed."""
         await self.outbox.run_probes()
 
     async def _renew_lease(self, *, tick: bool) -> bool:
-        """Keep the lease, unless the ledger refuses this version: then another one may act that can use it."""
+        """Renew the lease. If the ledger refuses this version, release it, so that another version may act."""
         if self.outbox.refused:
             await self.leadership.give_up()
             return False
         return await self.leadership.renew(tick=tick)
 
     async def _own_reasons(self) -> tuple[DisarmReason, ...]:
-        """What disarms this process at this very moment."""
+        """Every reason of this process to be disarmed now."""
         by_file = await self._disarm_file.exists(self.arming.disarm_file)
         reasons = self.arming.disarm_reasons(cluster_enforces=self.enforces, by_file=by_file)
         self.arming.take_note(reasons)
@@ -127,9 +151,9 @@ class Actor:
             yield self.lease.disarm_reason
 
     async def _recall(self, memory: PolicyMemory, *, limits: Limits, at: datetime) -> PolicyMemory:
-        """Read the ledger once for each new actor; whoever does not lead has nothing to remember."""
+        """Read the ledger once for each new actor, but not while it fails or another pgwatchdog holds the lease."""
         generation = self.leadership.generation
-        waits = self.outbox.failed or self.lease.disarm_reason is DisarmReason.NOT_LEADER
+        waits = self.outbox.failed or self.lease.disarm_reason in _NOT_US
         if self.outbox.ledger is None or self._recalled == generation or waits:
             return memory
         recalled = await self.outbox.recall(memory, limits=limits, at=at)
@@ -151,7 +175,7 @@ class Actor:
         )
 
     async def _result(self, act: Act, *, read_at: float) -> ActResult:
-        """One act, by the hand that policy named."""
+        """Carry out one act by the hand that policy has chosen."""
         match act.hand:
             case Hand.REHEARSE:
                 return ActResult(act=act, result=Result.REHEARSED, took=_since(read_at))
@@ -160,7 +184,7 @@ class Actor:
         assert_never(act.hand)
 
     async def _signal(self, act: Act, *, read_at: float) -> ActResult:
-        # A disarm file that came and went since the look is seen by the epoch: what was decided before is void.
+        # If a disarm file came and went since the look, the epoch has changed, and what was decided before is void.
         if await self._own_reasons() or self.arming.epoch != self._epoch:
             return _stopped(act, Withheld.NOT_ARMED, read_at)
         if not self.leadership.is_held():
@@ -175,10 +199,26 @@ class Actor:
         return ActResult(act=act, result=result, took=_since(read_at), withheld=withheld, detail=detail)
 
 
-def reasons_by_rights(census: Census, *, complete: bool) -> list[DisarmReason]:
-    """What our rights on the server leave to be wished for acting."""
-    found = [] if census.may_cancel_any else [DisarmReason.NOT_PERMITTED]
-    return found if complete else [*found, DisarmReason.INCOMPLETE]
+def reasons_of_server(
+    census: Census, *, complete: bool, allow_untested: bool, failing: Collection[str]
+) -> list[DisarmReason]:
+    """What speaks against acting on this server: our rights, its version, statements that fail."""
+    conditions = (
+        (DisarmReason.NOT_PERMITTED, not census.may_cancel_any),
+        (DisarmReason.INCOMPLETE, not complete),
+        (DisarmReason.UNTESTED_VERSION, is_untested(census.server_version) and not allow_untested),
+        (DisarmReason.STATEMENT_FAILED, bool(failing)),
+    )
+    return [reason for reason, holds in conditions if holds]
+
+
+def failing_for_acts(source: Source, *, policy: Policy) -> set[str]:
+    """The statements that acts depend on and whose last attempt failed.
+
+    The census gives names and rights. First words are needed as long as maintenance commands are protected.
+    """
+    needed = {*NAMES_AND_RIGHTS, *([FIRST_WORDS] if policy.protect.maintenance else [])}
+    return needed & failing(source.statement_failures).keys()
 
 
 def _stopped(act: Act, withheld: Withheld, read_at: float) -> ActResult:

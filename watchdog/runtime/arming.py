@@ -1,6 +1,6 @@
-"""Arming: two keys in the configuration, and everything that can take them away before the very next act.
+"""Arming: the modes of the configuration that arm, and everything of this process that disarms before the next act.
 
-Nothing here can arm. What disarms is asked anew each time: a file, a signal, a reload that failed.
+Only the configuration can arm. The disarm file, the signal and a failed reload are checked again before each act.
 """
 
 from collections.abc import Collection
@@ -11,7 +11,7 @@ from watchdog.core.acting.status import DisarmReason
 from watchdog.threads import ThreadCall
 
 DISARM_FILE_DEADLINE = 0.2
-"""Seconds in which the file system must say whether the disarm file is there. A late answer means disarmed."""
+"""Seconds within which the file system must say whether the disarm file exists. A late answer means disarmed."""
 
 _PASSING = frozenset({DisarmReason.DISARM_FILE, DisarmReason.RELOAD_FAILED})
 
@@ -20,7 +20,7 @@ _PASSING = frozenset({DisarmReason.DISARM_FILE, DisarmReason.RELOAD_FAILED})
 class Arming:
     """What arms and disarms the whole process.
 
-    `epoch` grows when something that disarmed is taken away again: that counts as a new start.
+    `epoch` grows when a disarm file or a failed reload is no longer there. That counts as a new start.
     """
 
     policy_enforces: bool = False
@@ -33,9 +33,9 @@ class Arming:
     _was_disarmed: bool = False
 
     def disarm_reasons(self, *, cluster_enforces: bool, by_file: bool) -> tuple[DisarmReason, ...]:
-        """Everything of this process that disarms now, the configuration's own first.
+        """Every reason of this process to be disarmed now. Those of the configuration come first.
 
-        `by_file`: whether the disarm file is there, see `DisarmFile`.
+        `by_file` is whether the disarm file exists, see `DisarmFile`.
         """
         switches = (
             (DisarmReason.POLICY_MODE, not self.policy_enforces),
@@ -49,7 +49,7 @@ class Arming:
         return tuple(reason for reason, holds in switches if holds)
 
     def take_note(self, reasons: Collection[DisarmReason]) -> None:
-        """Begin a new epoch where a disarm file or a failed reload that was seen before is gone."""
+        """Begin a new epoch if a disarm file or a failed reload was there at the last call and is gone now."""
         disarmed = not _PASSING.isdisjoint(reasons)
         if self._was_disarmed and not disarmed:
             self.epoch += 1
@@ -60,27 +60,27 @@ class Arming:
         self.signalled = True
 
     def apply_config(self, other: "Arming") -> None:
-        """Take on a new configuration; what disarms by hand stays."""
+        """Take on a new configuration. The dry-run flag, the signal and a failed reload stay as they are."""
         self.policy_enforces, self.has_rule = other.policy_enforces, other.has_rule
         self.disarm_file = other.disarm_file
 
 
 @dataclass(slots=True)
 class DisarmFile:
-    """Looks for the disarm file on behalf of one cluster: anew for each question, in a thread of its own.
+    """Looks for the disarm file on behalf of one cluster, each time in a thread of its own.
 
-    A mount that hangs keeps neither the event loop nor another cluster waiting, and no answer is used twice.
+    So a mount that hangs blocks neither the event loop nor another cluster. No answer is used twice.
     """
 
     _call: ThreadCall = field(default_factory=ThreadCall)
 
     async def exists(self, path: Path | None) -> bool:
-        """True while the file is there, cannot be looked for, or nobody answers within the deadline."""
+        """True if the file exists, if it cannot be looked for, or if there is no answer within the deadline."""
         if path is None:
             return False
         try:
             return await self._call.run(lambda: _may_be_there(path), timeout=DISARM_FILE_DEADLINE)
-        except (TimeoutError, RuntimeError):  # late, or no thread can be started
+        except (TimeoutError, RuntimeError):  # the answer is late, or no thread can be started
             return True
 
 
@@ -90,5 +90,5 @@ def _may_be_there(path: Path) -> bool:
     except FileNotFoundError:
         return False
     except OSError:
-        return True  # what cannot be looked for may be there
+        return True  # it may exist
     return True

@@ -1,6 +1,7 @@
-"""Watching one cluster for as long as it is configured. This task never ends by an exception.
+"""Watches one cluster for as long as it is configured. Its task never ends by an exception.
 
-It is the one owner of the cluster's session: looks and censuses happen one after the other, looks first.
+The task is the only owner of the cluster's session: looks and censuses run one after the other, and looks have
+precedence. What a look does is in `cycle`.
 """
 
 import asyncio
@@ -20,21 +21,21 @@ from watchdog.runtime.ports import Sink
 from watchdog.runtime.timetable import MAX_LOOKS, Appointment, following_tick, next_look, pause_after
 
 STALE_CENSUS_GAP = 5.0
-"""Seconds between two censuses that are taken early because a stranger has turned up."""
+"""Minimum seconds between two censuses if one is taken early because a snapshot does not fit the last census."""
 
 CENSUS_STATEMENTS = 5
-"""Round trips of a census, each with a deadline of its own."""
+"""Number of statements of a census. Each is one round trip with its own deadline."""
 
 CENSUS_PATIENCE = 5
-"""A census waits for crossings, but not for more than this many of its own intervals."""
+"""Age of the last census, in census intervals, from which the next one no longer waits for crossings."""
 
 
-_RNG = random.Random()  # noqa: S311  # spreads attempts, keeps no secret
+_RNG = random.Random()  # noqa: S311  # used for jitter, not for secrets
 
 
 @dataclass(slots=True, kw_only=True)
 class ClusterWatcher:
-    """One cluster's task. Times are seconds; `deadline` is that of one statement."""
+    """The task of one cluster. Times are in seconds. `deadline` is that of one statement."""
 
     cycle: Cycle
     sink: Sink
@@ -54,51 +55,51 @@ class ClusterWatcher:
 
     @property
     def identity(self) -> Hashable:
-        """What it reads and how: a watcher with the same identity can go on with this one's session."""
+        """What is read and how. A watcher with the same identity can go on with this one's session."""
         return self.cycle.identity
 
     def inherit_state(self, before: "ClusterWatcher") -> None:
-        """Go on from what another watcher of the same cluster remembers."""
+        """Take over the memory of another watcher of the same cluster."""
         self.cycle.inherit_state(before.cycle)
 
     def apply_config(self, other: "ClusterWatcher") -> None:
-        """Go on as another watch of the same cluster would have begun: the session and the memory stay."""
+        """Take on the configuration of `other`, a watcher of the same cluster. The session and the memory stay."""
         self.cycle.apply_config(other.cycle)
         self.interval, self.census_interval, self.deadline = other.interval, other.census_interval, other.deadline
 
     async def run(self, *, delay: float, phase: float) -> Never:
-        """Look until cancelled, at first after `delay` seconds.
+        """Look until cancelled, first after `delay` seconds.
 
-        Ticks come `phase` seconds from now plus whole intervals, so that clusters do not march in step; not even those
-        that were all away and have come back together.
+        Ticks come `phase` seconds from now plus whole intervals. So the ticks of the clusters are spread, also after
+        all of them were unreachable and have come back together.
         """
         self._phase = time.monotonic() + phase - self.interval
         async with asyncio.TaskGroup() as group:
             group.create_task(self._beside(), name=f"beside {self.server}")
             try:
                 await asyncio.sleep(delay)
-                while True:  # noqa: ASYNC110  # a pause is what it is
+                while True:  # noqa: ASYNC110  # the sleep is a pause between attempts
                     await asyncio.sleep(await self._stretch())
             finally:
                 self.cycle.close()
         raise AssertionError("it ends by being cancelled")
 
     async def _beside(self) -> Never:
-        """Run what is to run beside the looks; a bug in it is logged and ends neither them nor it."""
+        """Run what is to run beside the looks. If it raises, the error is logged and it is started again later."""
         while True:
             try:
                 await self.cycle.run_beside()
-            except Exception:  # noqa: BLE001  # the outermost frame, as below
+            except Exception:  # noqa: BLE001  # the outermost frame, as in `_stretch`
                 get_logger().exception(Event.INTERNAL_ERROR, server=self.server)
                 await asyncio.sleep(self.interval)
 
     async def _stretch(self) -> float:
-        """Look until something fails; returns how long to pause before the next attempt."""
+        """Look until something fails, and return the seconds to pause before the next attempt."""
         try:
             await self._look_on()
         except ReadError as error:
             return self._failed(error.reason, str(error))
-        except Exception as error:  # noqa: BLE001  # the outermost frame: one cluster's bug is its own
+        except Exception as error:  # noqa: BLE001  # the outermost frame: other clusters go on
             get_logger().exception(Event.INTERNAL_ERROR, server=self.cycle.server)
             self.cycle.close()
             return self._failed(Reason.INTERNAL, f"{type(error).__name__}: {error}")
@@ -123,11 +124,11 @@ class ClusterWatcher:
                 await self._renew_census()
 
     async def _wait(self, appointment: Appointment) -> bool:
-        """Wait for the appointment, or until a known run's client is seen to be gone: then True."""
+        """Wait for the appointment. True if a known run's client was seen to be gone before that."""
         while (left := appointment.at - time.monotonic()) > 0:
             pause = self.cycle.sweep_pause
             if pause is None or left <= pause:
-                await asyncio.sleep(left)  # most of many clusters have nothing to sweep, and need not be woken for it
+                await asyncio.sleep(left)  # no sweep is due before the appointment, so the task is not woken for one
                 return False
             await asyncio.sleep(pause)
             if self.cycle.sweep():

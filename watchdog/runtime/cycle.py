@@ -1,10 +1,10 @@
-"""One look at one cluster, from the poll to the verdicts. Always forward: each step takes the one before it.
+"""One look at one cluster, from the poll to the acts. Each step takes the result of the step before it.
 
-What is decided is decided in the core; what stands here is when the server is asked for what.
+This module owns when the server is asked for what. All decisions are made in the core.
 """
 
 import time
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
 from typing import Never
 
@@ -20,7 +20,7 @@ from watchdog.core.judging.neighbours import wants_blocking
 from watchdog.core.observed.activity import Snapshot
 from watchdog.core.observed.blocking import waiters
 from watchdog.core.observed.census import Census
-from watchdog.core.observed.commands import UNREAD, BackendLookup, Commands, statement_key
+from watchdog.core.observed.commands import UNREAD, BackendLookup, Commands, StatementKey, statement_key
 from watchdog.core.observed.sockets import StatementRun
 from watchdog.core.present.look import Look, LookTiming
 from watchdog.errors import ReadError
@@ -31,7 +31,7 @@ from watchdog.runtime.timetable import Readings
 
 @dataclass(slots=True, kw_only=True)
 class Cycle:
-    """What a cluster's looks have in common, and what one look leaves to the next."""
+    """What the looks at one cluster have in common, and what each look passes on to the next."""
 
     server: str
     source: Source
@@ -42,44 +42,45 @@ class Cycle:
     sockets: InitVar[Sockets | None] = None
     census: Census | None = None
     census_failures: int = 0
+    _census_failed: bool = False
     readings: Readings = field(default_factory=Readings)
     memory: Memory = field(default_factory=Memory)
     policy_memory: PolicyMemory = field(default_factory=PolicyMemory)
     commands: Commands = field(default_factory=dict)
 
     def __post_init__(self, sockets: Sockets | None) -> None:
-        """Make the sweeper of this cluster's sockets."""
+        """Create the sweeper of this cluster's sockets."""
         self.sweeper = Sweeper(source=self.source, sockets=sockets)
 
     @property
     def identity(self) -> Hashable:
-        """What it reads and how: cycles with the same identity can go on with each other's session."""
+        """What is read and how. Cycles with the same identity can go on with each other's session."""
         return self.source.identity
 
     @property
     def census_is_stale(self) -> bool:
-        """True where the last snapshot named somebody whom the census does not know."""
-        return self.source.census_is_stale
+        """True where the last snapshot named somebody whom the census does not know, or the last census failed."""
+        return self.source.census_is_stale or self._census_failed
 
     @property
     def sweep_pause(self) -> float | None:
-        """Seconds until the next sweep of sockets; None where there is nothing to see."""
+        """Seconds until the next sweep of sockets. None if there is nothing to sweep."""
         return self.sweeper.pause
 
     def sweep(self) -> bool:
-        """Look at the sockets of known runs; True where one is seen closed that was not before."""
+        """Look at the sockets of known runs. True if one is closed that was not known to be."""
         return self.sweeper.sweep()
 
     def close(self) -> None:
-        """End the session at once; the next look opens a new one."""
+        """End the session at once. The next look opens a new one."""
         self.source.close()
 
     async def run_beside(self) -> Never:
-        """What is to run beside the looks, until cancelled."""
+        """Run what the actor has to run beside the looks, until cancelled."""
         await self.actor.run_beside()
 
     def inherit_state(self, before: "Cycle") -> None:
-        """Go on from what another cycle of the same cluster remembers."""
+        """Take over the memory of another cycle of the same cluster, and the state of its actor."""
         self.memory = before.memory
         self.policy_memory = before.policy_memory
         self.actor.inherit_state(before.actor)
@@ -93,36 +94,39 @@ class Cycle:
         """Take a census for this look and the next ones.
 
         Raises:
-            ReadError: with the reason.
+            ReadError: the census could not be taken; `reason` says why.
 
         """
         self.census = await self.source.census()
         return self.census
 
     async def renew_census(self) -> Census:
-        """Take a census if it can be had; otherwise go on with the last one, and count the failure.
+        """Take a census. If that fails, go on with the last one and count the failure.
 
         Raises:
-            ReadError: there is no last one, or the session is lost: then the next look would fail as well.
+            ReadError: there is no last one, or the session is lost. The next look would fail as well.
 
         """
         try:
-            return await self.take_census()
+            census = await self.take_census()
         except ReadError:
+            self._census_failed = True
             if self.census is None or not self.source.is_open:
                 raise
             self.census_failures += 1
             return self.census
+        self._census_failed = False
+        return census
 
     async def look(self, *, tick: bool) -> Look:
-        """Look once.
+        """Take one look.
 
         Raises:
-            ReadError: the cluster could not be read; nothing is remembered of the attempt.
+            ReadError: the cluster could not be read. The memories stay as they were.
 
         """
         census = self.census or await self.take_census()
-        if tick:  # a crossing must not wait for it
+        if tick:  # not at a crossing, because its look must not wait for a sweep
             self.sweeper.sweep_if_due()
         asked_at = time.monotonic()
         snapshot, took = await self.source.snapshot()
@@ -130,13 +134,13 @@ class Cycle:
         timing = LookTiming(read_at, self.readings.place(snapshot.at, asked_at=asked_at, read_at=read_at))
         gone = self.sweeper.confirm(snapshot)
         judgement, memory = await self._judged(snapshot, census=census, tick=tick, gone=gone)
-        # First what the ledger knows, where an actor begins anew: then each effect is seen, and told, once.
+        # A new actor reads the ledger before effects are observed, so that each effect is seen and reported once.
         status, policy_memory = await self.actor.status(
             self.policy_memory,
             census=census,
             complete=snapshot.sees_all,
             tick=tick,
-            limits=self.policy.limits,
+            policy=self.policy,
             at=snapshot.at,
         )
         asked = await self._asked(snapshot, judgement, census=census, memory=policy_memory)
@@ -174,14 +178,15 @@ class Cycle:
             stuck=sum(act.state is ActState.INEFFECTIVE for act in self.policy_memory.acts.values()),
             socket_visibility=self.sweeper.socket_visibility,
             timing=timing,
+            statement_failures=self.source.statement_failures,
         )
 
     async def _asked(
         self, snapshot: Snapshot, judgement: Judgement, *, census: Census, memory: PolicyMemory
     ) -> BackendLookup:
-        """Whether the sessions behind earlier acts are still there, and the first words that matter now.
+        """Look up whether the sessions of earlier acts are still there, and the first words that matter now.
 
-        Only what is not known yet is asked for, all of it at once; no text is remembered, only words.
+        One statement asks for all that is not known yet. Only first words are remembered, never query texts.
         """
         context = ProtectionContext(census, self.policy.protect, {})
         wanted = {
@@ -189,28 +194,33 @@ class Cycle:
             for finding in wanted_commands(judgement, policy=self.policy, context=context)
             if (key := statement_key(finding.backend)) is not None
         }
-        self.commands = {key: command for key, command in self.commands.items() if key in wanted}
+        known = {key: command for key, command in self.commands.items() if key in wanted and not command.unread}
+        self.commands = known
         return await self._backends(
-            commands=[pid for key, pid in wanted.items() if key not in self.commands],
+            commands={key: pid for key, pid in wanted.items() if key not in known},
             alive=vanished(memory.acts, snapshot=snapshot) if snapshot.sees_all else (),
         )
 
-    async def _backends(self, *, commands: Sequence[int], alive: Sequence[int] = ()) -> BackendLookup:
-        """Ask, and remember the words."""
+    async def _backends(self, *, commands: Mapping[StatementKey, int], alive: Sequence[int] = ()) -> BackendLookup:
+        """Ask for the first words of `commands` and for the sessions `alive`, and remember the words.
+
+        A failure is known as such: the words are unread, and of the sessions nothing is known. If our own session is
+        lost, the next poll says so.
+        """
         try:
-            asked = await self.source.backends(commands=commands, alive=alive)
+            asked = await self.source.backends(commands=list(commands.values()), alive=alive)
         except ReadError:
-            # Words stay unknown, and that protects; whether a session is idle or gone makes no difference to its run.
-            # If our own session is lost, the next poll says so.
-            return BackendLookup()
-        self.commands = {**self.commands, **asked.commands}
+            self.commands = {**self.commands, **dict.fromkeys(commands, UNREAD)}
+            return BackendLookup(alive=None)
+        others = {key: command for key, command in self.commands.items() if key not in commands}
+        self.commands = {**others, **asked.commands}  # a session that has gone has told no word
         return asked
 
     async def _decided(self, followed: FollowedLook, *, status: ActingStatus, asked: BackendLookup) -> DecidedLook:
-        """Decide, with the first words that could still protect.
+        """Decide, with the first words that could still protect a run.
 
-        Words of earlier looks will do to say what would be done. To do it they are read again: one text may hold
-        several commands, and maintenance may be the second.
+        For the first decision the words of earlier looks are enough. Those of the runs that are due are read again
+        before the acts: one query text may hold several commands, and maintenance may be the second.
         """
         decided, read = decide_on(followed, status=status, commands=self.commands), set(asked.commands)
         while self.policy.protect.maintenance:
@@ -219,8 +229,7 @@ class Cycle:
             if not stale:
                 break
             # Each is asked for once. Where one is no longer to be done, another may be due in its place.
-            self.commands = {**self.commands, **dict.fromkeys(stale, UNREAD)}
-            await self._backends(commands=list(stale.values()))
+            await self._backends(commands=stale)
             read |= stale.keys()
             decided = decide_on(followed, status=status, commands=self.commands)
         return decided
@@ -228,7 +237,7 @@ class Cycle:
     async def _judged(
         self, snapshot: Snapshot, *, census: Census, tick: bool, gone: frozenset[StatementRun]
     ) -> tuple[Judgement, Memory]:
-        """Judge; where a finding and a waiter stand in one snapshot, ask who blocks whom and judge again."""
+        """Judge. If the snapshot has a finding and a waiter, read who blocks whom and judge again."""
         memory, settings = self.memory, self.judge_settings
         first = judge(snapshot, settings=settings, census=census, memory=memory, tick=tick, gone=gone)
         if not wants_blocking(first[0].findings, snapshot=snapshot):
@@ -236,5 +245,5 @@ class Cycle:
         try:
             blocking = await self.source.blocking(waiters(snapshot))
         except ReadError:
-            return first  # it stays unknown; if the session is lost, the next poll says so
+            return first  # blocking stays unknown; if the session is lost, the next poll fails
         return judge(snapshot, settings=settings, census=census, memory=memory, tick=tick, blocking=blocking, gone=gone)

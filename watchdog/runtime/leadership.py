@@ -1,6 +1,7 @@
-"""Leadership of one cluster: the lease, and the number of the actor that we are.
+"""Leadership of one cluster: whether we hold the lease, and the number of our actor.
 
-At most one session of all pgwatchdogs holds a cluster's lease, and only its holder acts.
+At most one session of all pgwatchdogs holds a cluster's lease, and only its holder acts. This module knows nothing of
+acts.
 """
 
 import contextlib
@@ -10,7 +11,7 @@ from watchdog.core.acting.status import DisarmReason, Lease
 from watchdog.errors import ReadError
 from watchdog.runtime.ports import Source
 
-UNKNOWN_HOLDER = Lease(leads=False, disarm_reason=DisarmReason.NOT_LEADER)
+UNKNOWN_HOLDER = Lease(leads=False, disarm_reason=DisarmReason.LEASE_UNREAD)
 """Where nobody knows who leads, only that it is not us."""
 
 
@@ -18,8 +19,9 @@ UNKNOWN_HOLDER = Lease(leads=False, disarm_reason=DisarmReason.NOT_LEADER)
 class Leadership:
     """Takes the lease and keeps it.
 
-    `generation` counts the actors that there have been. A new one begins with empty buckets and watches for two
-    intervals before it acts. Begins one: a start, a lease that has come to us, other rules, a disarm that has ended.
+    `generation` counts the actors so far. A new actor begins with empty buckets and watches for two intervals before it
+    acts. A new actor begins at a start, when we acquire the lease, when the rules, the mode or the ledger change, and
+    when a disarm ends.
     """
 
     source: Source
@@ -28,9 +30,9 @@ class Leadership:
     _asked: bool = False
 
     async def renew(self, *, tick: bool) -> bool:
-        """Take the lease where it is free; True where it has come to us, and at the first call.
+        """Take the lease if it is free. True if we have just acquired it, and at the first call.
 
-        Whoever does not lead asks once a tick.
+        While another session holds the lease, it is asked for once a tick.
         """
         before = self.lease.leads
         if not tick and not before and self._asked:
@@ -44,22 +46,25 @@ class Leadership:
         return came
 
     def is_held(self) -> bool:
-        """True while the session that took the lease stands: another session is another actor and has seen nothing."""
+        """True while the session that took the lease is open.
+
+        A new session means a new actor, which has observed nothing yet.
+        """
         if not self.source.is_open:
             self.lease = UNKNOWN_HOLDER
         return self.lease.leads
 
     async def give_up(self) -> None:
-        """Let another pgwatchdog lead, because this one cannot act; who leads is read, not taken."""
+        """Release the lease, so that another pgwatchdog can lead while this one cannot act. Then read who holds it."""
         if self.lease.leads and self.source.is_open:
             with contextlib.suppress(ReadError):
                 await self.source.release_lease()
         await self.read_holder()
 
     async def read_holder(self) -> None:
-        """Note who holds the lease, if that can be had on the session that is open. We count as having lost it.
+        """Read who holds the lease, if the session is open. This actor counts as having lost it.
 
-        Should the holder be ourselves again, this actor has lost it all the same; the next look makes a new one.
+        That is so even if our session holds it. The next look then begins a new actor.
         """
         self.lease = UNKNOWN_HOLDER
         if self.source.is_open:

@@ -1,6 +1,7 @@
-"""The log: a line when a cluster is read again or no longer, and one for each new verdict. Not one a tick.
+"""Writes the log: a line when a cluster becomes readable or unreadable, and one for each new verdict.
 
-Acts, what came of them, and whether a cluster is armed are told as well; each act is one line of JSON besides.
+There is no line for each tick. Outcomes of acts, work that came back after a cancel, and changes of arming and of
+socket visibility are logged as well. Each act is written as one line of JSON.
 """
 
 import json
@@ -9,19 +10,22 @@ from dataclasses import dataclass, field
 
 from watchdog.core.acting.status import DisarmReason
 from watchdog.core.acting.verdicts import Verdict
+from watchdog.core.observed.statement_failures import failing
 from watchdog.core.present.look import Look, Unread
-from watchdog.core.present.phrases import lease_holder, socket_words
+from watchdog.core.present.phrases import lease_holder, socket_words, untested_words
 from watchdog.core.present.records import act_record, finding_record, verdict_record
 from watchdog.logs import Event, get_logger
 
 
 @dataclass(slots=True)
 class LogSink:
-    """A sink that writes what has changed since it was last told."""
+    """A sink that logs what has changed since it last logged. `say` takes the line of JSON of each act."""
 
     say: Callable[[str], None] = lambda _: None
     said: dict[tuple[Event, str], object] = field(default_factory=dict)
     """What was last told of each cluster, by what it is about."""
+    failing: dict[str, frozenset[str]] = field(default_factory=dict)
+    """The statements of each cluster whose failure was told."""
 
     def publish(self, state: Look | Unread) -> None:
         """Log what is new about one cluster."""
@@ -35,6 +39,7 @@ class LogSink:
                 self._read(state)
                 self._arming(state)
                 self._sockets(state)
+                self._statements(state)
                 self._acts(state)
                 for verdict in state.decisions.news:
                     _say(verdict, server=state.server)
@@ -56,6 +61,8 @@ class LogSink:
                 server=look.server,
                 hint="connect to the server itself: through a pooler none of our safety settings can be set",
             )
+        if (untested := untested_words(look)) is not None:
+            get_logger().warning(Event.SERVER_UNTESTED, server=look.server, version=census.version, hint=untested)
         if not look.complete:
             get_logger().warning(
                 Event.CLUSTER_INCOMPLETE,
@@ -65,7 +72,10 @@ class LogSink:
             )
 
     def _arming(self, look: Look) -> None:
-        """Say it when a cluster becomes armed or no longer is, with every reason; warming up is a matter of course."""
+        """Log when a cluster becomes armed or disarmed, with every reason.
+
+        WARMING_UP is left out, because every new actor begins with it.
+        """
         reasons = tuple(str(each) for each in look.disarmed if each is not DisarmReason.WARMING_UP)
         if not self._changed(Event.ARMED, look.server, reasons):
             return
@@ -75,7 +85,7 @@ class LogSink:
             get_logger().warning(Event.ARMED, server=look.server)
 
     def _sockets(self, look: Look) -> None:
-        """Say once for each cluster whether its sockets can be seen."""
+        """Log whether the cluster's sockets can be seen: once, and again when that changes."""
         if self._changed(Event.SOCKETS, look.server, look.socket_visibility):
             get_logger().info(
                 Event.SOCKETS,
@@ -83,6 +93,17 @@ class LogSink:
                 socket_visibility=str(look.socket_visibility),
                 hint=socket_words(look),
             )
+
+    def _statements(self, look: Look) -> None:
+        """Say it when a statement beside the poll begins to fail, and when it no longer does."""
+        now = failing(look.statement_failures)
+        before = self.failing.get(look.server, frozenset())
+        self.failing[look.server] = frozenset(now)
+        for name, detail in now.items():
+            if name not in before:
+                get_logger().warning(Event.STATEMENT_FAILED, server=look.server, statement=name, detail=detail)
+        for name in sorted(before - now.keys()):
+            get_logger().info(Event.STATEMENT_RECOVERED, server=look.server, statement=name)
 
     def _acts(self, look: Look) -> None:
         for done in look.results:

@@ -1,7 +1,7 @@
-"""An act that a person asks for: the same protections, the same guarded statement, the same record.
+"""A cancel that a person asks for. It has the same protections, guarded statement and record as any act.
 
-It needs no arming and no lease, because somebody has looked at this one run and named it. It needs the run's start,
-so that what is cancelled is what was looked at. What disarms the process by hand disarms this as well.
+It needs no arming and no lease, because a person has looked at this one run and named it. It needs the start of the
+run, so that exactly the run is cancelled that was looked at. The disarm file prevents it, as it prevents every act.
 """
 
 import asyncio
@@ -23,9 +23,10 @@ from watchdog.core.present.look import Look
 from watchdog.runtime.arming import DisarmFile
 from watchdog.runtime.cycle import Cycle
 from watchdog.runtime.ports import Ledger
+from watchdog.runtime.single_look import look_with_sockets
 
 PATIENCE = 5.0
-"""Seconds to wait for an effect."""
+"""Seconds to wait for an effect of the signal."""
 
 PAUSE = 0.1
 
@@ -38,24 +39,24 @@ class Refusal:
 
 
 def rule_for(kind: Kind) -> Rule:
-    """The rule under which a person's act stands in the ledger."""
+    """The rule under which a person's act is recorded in the ledger."""
     return Rule(name="by-hand", kind=kind, evidence=frozenset(), action=Action.CANCEL, only=Names(roles=("*",)))
 
 
-async def manual_cancel(  # one for each thing that a person says
+async def manual_cancel(  # one parameter for each thing that a person states
     cycle: Cycle, ledger: Ledger, *, pid: int, start: datetime, rehearse: bool, disarm_file: Path | None
 ) -> tuple[ActResult, ObservedEffect | None] | Refusal:
     """Cancel the run of `pid` that began at `start`, if it is an orphan or a duplicate and nothing protects it.
 
     Raises:
         ReadError: the cluster could not be read.
-        LedgerError: the act could not be put on record: it was not done, or its outcome is not there.
+        LedgerError: the act could not be recorded. Either it was not done, or its result is missing in the ledger.
 
     """
     disarm = DisarmFile()
     if not rehearse and await disarm.exists(disarm_file):
         return Refusal(f"the disarm file {disarm_file} exists, or cannot be looked for")
-    look = await cycle.look(tick=True)
+    look = await look_with_sockets(cycle)
     found = _found(look, pid=pid, start=start)
     if isinstance(found, Refusal):
         return found
@@ -72,7 +73,7 @@ async def manual_cancel(  # one for each thing that a person says
 
 
 def _found(look: Look, *, pid: int, start: datetime) -> Finding | Refusal:
-    """The finding about the run that was meant."""
+    """The finding about the run of `pid` that began at `start`, or why there is none."""
     mine = [each for each in look.judgement.cases if each.backend.pid == pid]
     if not mine:
         return Refusal(f"no session with pid {pid} runs anything or is in a transaction")
@@ -122,7 +123,7 @@ def _since(look: Look) -> timedelta:
 
 
 async def _effect(cycle: Cycle, act: Act) -> ObservedEffect | None:
-    """What the next looks show of the act, as soon as it is more than that it is still there."""
+    """The first effect that later snapshots show. If there is none within PATIENCE seconds, it is STILL_THERE."""
     acts = {act.finding.run: open_act(act, state=ActState.AWAITING_EFFECT)}
     ends = time.monotonic() + PATIENCE
     while time.monotonic() < ends:

@@ -1,6 +1,6 @@
-"""What one cluster's actor has to put on record: intents before a signal, answers and effects after it.
+"""Writes the records of one cluster's actor to the ledger: intents before a signal, answers and effects after it.
 
-A ledger that fails never stops a look. What it has not taken is kept, in its order, and written later.
+A ledger that fails never stops a look. What could not be written is kept in order and written later.
 """
 
 import asyncio
@@ -21,15 +21,15 @@ from watchdog.logs import Event, get_logger
 from watchdog.runtime.ports import Ledger
 
 RECALLED = timedelta(days=1)
-"""How far back a new actor reads the ledger: no run is older that anybody would still wait for."""
+"""How far back a new actor reads the ledger. Callers are assumed not to wait for older runs."""
 
 MAX_UNWRITTEN = 10_000
-"""Looks whose outcomes are kept for a ledger that fails; beyond that the oldest are dropped."""
+"""Upper bound of the looks whose records are kept for a ledger that fails. Above it the oldest are dropped."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unwritten:
-    """What one look has to put on record; `came_back` are acts whose work began again, and when."""
+    """The records of one look. `came_back` are the ids of acts whose work began again, and when that was seen."""
 
     results: tuple[ActResult, ...] = ()
     effects: tuple[ObservedEffect, ...] = ()
@@ -38,9 +38,10 @@ class Unwritten:
 
 @dataclass(slots=True, kw_only=True)
 class Outbox:
-    """Writes to the ledger for one cluster. `ledger` is None where none is configured: nothing is kept then.
+    """Writes to the ledger for one cluster. `ledger` is None if none is configured, and then nothing is kept.
 
-    `failed`: the last call failed. `refused`: it can be reached and must not be used by this version.
+    `failed` is true if the last call failed. `refused` is true if the ledger can be reached but must not be used by
+    this version.
     """
 
     server: str
@@ -52,14 +53,14 @@ class Outbox:
     _writing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def use(self, ledger: Ledger | None) -> bool:
-        """Write to another ledger from now on; True where it is another one."""
+        """Write to `ledger` from now on. True if it is another one than before."""
         if ledger is self.ledger:
             return False
         self.ledger, self.failed, self.refused = ledger, False, False
         return True
 
     async def recall(self, memory: PolicyMemory, *, limits: Limits, at: datetime) -> PolicyMemory | None:
-        """The memory with what the ledger knows about the last day; None where it does not answer."""
+        """The memory together with what the ledger knows about the last day. None if the ledger fails."""
         if self.ledger is None:
             return memory
         await self._write_all()
@@ -72,7 +73,7 @@ class Outbox:
         return recall(memory, records, limits=limits, at=at)
 
     async def intend(self, acts: Sequence[Act]) -> bool:
-        """True once the intents are durable; in dry run without a ledger there is nothing to keep."""
+        """True once the intents are durable. Without a ledger, true if all acts belong to a dry run."""
         if self.ledger is None:
             return all(act.hand is Hand.REHEARSE for act in acts)
         try:
@@ -91,7 +92,7 @@ class Outbox:
         retries: Iterable[Retry],
         at: datetime,
     ) -> None:
-        """Put on record what came of acts; what cannot be written now is written with the next."""
+        """Record the results of acts. What cannot be written now is kept and written later."""
         known = tuple(each for each in results if each.withheld is not Withheld.NO_LEDGER)
         one = Unwritten(known, tuple(effects), tuple((retry.act, at) for retry in retries))
         if one != Unwritten():
@@ -100,23 +101,23 @@ class Outbox:
                 await self._write_all()
 
     def want_probe(self) -> None:
-        """Have a ledger that failed tried again, beside the looks: one that hangs must not slow them down."""
+        """Have a ledger that failed tried again beside the looks, because one that hangs must not slow them down."""
         self._probe_wanted.set()
 
     async def run_probes(self) -> Never:
-        """Try the ledger again each time that is wanted, until cancelled."""
+        """Try the ledger again each time that `want_probe` is called, until cancelled."""
         while True:
             await self._probe_wanted.wait()
             self._probe_wanted.clear()
             await self._write_all(probe=True)
 
     async def _write_all(self, *, probe: bool = False) -> None:
-        """Write what has not been written yet, in its order; with `probe` also where there is nothing, to see."""
+        """Write what has not been written yet, in order. With `probe` the ledger is called even if there is nothing."""
         if self.ledger is None:
             self.unwritten.clear()
             return
         try:
-            async with self._writing:  # a probe and a look may both be at it
+            async with self._writing:  # a probe and a look may write at the same time
                 if probe:
                     await self.ledger.record((), effects=(), came_back=())
                 while self.unwritten:

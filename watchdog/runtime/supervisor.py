@@ -1,4 +1,7 @@
-"""All watches together: started a little apart, changed on a reload, ended at once."""
+"""Owns the watchers of all clusters: starts them a little apart, replaces them on a reload, and ends them.
+
+It knows what `Watcher` declares and nothing else of a cluster.
+"""
 
 import asyncio
 from collections.abc import Hashable, Iterable
@@ -8,15 +11,16 @@ from typing import Generic, Never, Protocol, Self, TypeVar
 CANCEL_AGAIN = 0.5
 
 FIRST_LOOKS = 0.05
-"""Seconds between the first looks of two clusters: connecting and a census take that much of two cores."""
+"""Seconds between the first looks of two clusters. Connecting and a census take about that much of two cores."""
 
 GOLDEN = (5**0.5 - 1) / 2
-"""Its multiples spread evenly however many there are, and so do those of any row of neighbours. Neighbours begin one
-after the other, so their censuses are due together: by an even step their ticks would be together as well."""
+"""The golden ratio minus 1. Its multiples modulo 1 are spread evenly for any number of clusters, and also for any
+clusters that follow each other in the configuration. These start one after the other, so their censuses are due at
+about the same time. With an even step their ticks would be at about the same time as well."""
 
 
 class Watcher(Protocol):
-    """What the supervisor asks of one cluster's watcher."""
+    """What the supervisor needs of the watcher of one cluster."""
 
     interval: float
 
@@ -26,16 +30,16 @@ class Watcher(Protocol):
 
     @property
     def identity(self) -> Hashable:
-        """What it reads and how: a watcher with the same identity can go on with this one's session."""
+        """What is read and how. A watcher with the same identity can go on with this one's session."""
 
     def apply_config(self, other: Self) -> None:
-        """Take on the configuration that `other` was made with, and keep the session and the memory."""
+        """Take on the configuration of `other`. The session and the memory stay."""
 
     def inherit_state(self, before: Self) -> None:
-        """Go on from what another watcher of the same cluster remembers."""
+        """Take over the memory of another watcher of the same cluster."""
 
     async def run(self, *, delay: float, phase: float) -> Never:
-        """Look until cancelled, at first after `delay` seconds; ticks come `phase` seconds from now plus intervals."""
+        """Look until cancelled, first after `delay` seconds. Ticks come `phase` seconds from now plus intervals."""
 
 
 W = TypeVar("W", bound=Watcher)
@@ -43,14 +47,14 @@ W = TypeVar("W", bound=Watcher)
 
 @dataclass(slots=True)
 class Supervisor(Generic[W]):
-    """The running watches by server. Its task group holds every task; none of them ever raises."""
+    """The running watchers by server. The task group holds every task, and none of the tasks raises."""
 
     _watchers: dict[str, W] = field(default_factory=dict)
     _tasks: dict[str, asyncio.Task[Never]] = field(default_factory=dict)
     _group: asyncio.TaskGroup | None = None
 
     async def run(self, watchers: Iterable[W], *, stop: asyncio.Event) -> None:
-        """Watch until `stop` is set, then end every session and come back."""
+        """Watch until `stop` is set. Then end every session and return."""
         async with asyncio.TaskGroup() as group:
             self._group = group
             self.replace(watchers)
@@ -59,10 +63,10 @@ class Supervisor(Generic[W]):
             await _end_all(set(self._tasks.values()))
 
     def replace(self, watchers: Iterable[W]) -> None:
-        """Watch these from now on.
+        """Watch these clusters from now on.
 
-        A cluster that is reached as before keeps its open session: on a full server there might be no other. One
-        that stays but is reached differently keeps its memory, so that nothing is counted twice.
+        A cluster with the same identity as before keeps its open session, because a full server may accept no new one.
+        A cluster that stays but has another identity keeps its memory, so that nothing is counted twice.
         """
         if self._group is None:
             return
@@ -80,7 +84,7 @@ class Supervisor(Generic[W]):
             if before is not None:
                 watcher.inherit_state(before)
                 self._end(server)
-                delay = min(delay, watcher.interval)  # its last look is shown until then: no longer than any look is
+                delay = min(delay, watcher.interval)  # its last look is shown until then, at most for an interval
             run = watcher.run(delay=delay, phase=watcher.interval * (place * GOLDEN % 1))
             self._tasks[server] = self._group.create_task(run, name=f"watch {server}")
             self._watchers[server] = watcher
@@ -91,7 +95,7 @@ class Supervisor(Generic[W]):
 
 
 async def _end_all(tasks: set[asyncio.Task[Never]]) -> None:
-    """Cancel until they are done: a single cancellation can be lost in whatever a task was just waiting for."""
+    """Cancel the tasks until they are done, because a single cancellation can be lost in what a task is awaiting."""
     while tasks:
         for task in tasks:
             task.cancel()

@@ -1,7 +1,8 @@
-"""Sweeping the sockets of known runs between polls: no statement is sent until one is seen closed.
+"""Sweeps the sockets of known runs between polls. A sweep sends no statement to the server.
 
-The poll that follows is the second reading of the rows: a run that stood in the poll before, whose client had no
-established connection in between, and that still runs the same statement, has lost its client.
+If a sweep sees a socket closed, the next poll comes early. The poll after a sweep is the second reading of the rows. A
+run has lost its client if it was in the poll before, its client had no established connection at the sweep, and it
+still runs the same statement in the poll after.
 """
 
 import time
@@ -14,7 +15,7 @@ from watchdog.runtime.ports import Sockets, Source
 
 @dataclass(slots=True, kw_only=True)
 class Sweeper:
-    """The sweeps of one cluster. `sockets` is None where there is nothing to look at."""
+    """The sweeps of one cluster. `sockets` is None if sockets are not looked at."""
 
     source: Source
     sockets: Sockets | None = None
@@ -27,20 +28,20 @@ class Sweeper:
 
     @property
     def pause(self) -> float | None:
-        """Seconds until the next sweep; None where no known run's client could be seen to go."""
+        """Seconds until the next sweep. None if there is no known run whose client could be seen to go."""
         if self.sockets is None or self._is_out_of_sight:
             return None
         watches = any(each.client is not None and statement_run(each) not in self._gone for each in self._known)
         return self.sockets.pause if watches else None
 
     def sweep_if_due(self) -> None:
-        """Sweep before a look, unless one has just come anyway."""
+        """Sweep before a look, unless the last sweep is less than `pause` seconds ago."""
         pause = self.pause
         if pause is None or time.monotonic() - self._swept_at >= pause:
             self.sweep()
 
     def sweep(self) -> bool:
-        """Look at the sockets of the runs of the last poll; True where one is seen closed that was not before."""
+        """Look at the sockets of the runs of the last poll. True if one is closed that was not known to be."""
         own, port = self.source.endpoints
         watched = [each for each in self._known if statement_run(each) not in self._gone]
         ends = {each.client for each in watched if each.client is not None}
@@ -53,7 +54,10 @@ class Sweeper:
         return bool(self._suspects)
 
     def confirm(self, snapshot: Snapshot) -> frozenset[StatementRun]:
-        """The running statements whose client is gone, by this poll, the sweep before it and the poll before that."""
+        """The running statements whose client is gone.
+
+        That is known from `snapshot`, the sweep before it, and the poll before the sweep.
+        """
         running = tuple(each for each in snapshot.backends if each.activity is ActivityKind.RUNNING)
         there = {run for each in running if (run := statement_run(each)) is not None}
         self._gone = (self._gone | self._suspects) & there

@@ -1,4 +1,4 @@
-"""Configuration: YAML and environment become one frozen tree, or every problem at once, each with its place.
+"""Configuration: reads YAML and the environment into one frozen tree, or reports all problems, each with its place.
 
-No other room imports this one; the composition root hands them plain arguments.
+Other packages except `cli` do not import this one. The composition root in `cli` passes plain arguments to them.
 """

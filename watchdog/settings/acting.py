@@ -1,6 +1,6 @@
-"""The sections about acting: policy, its limits and protections, and the ledger.
+"""The sections about acting: policy with its limits and protections, and the ledger.
 
-Everything here can be taken away at run time; nothing outside the file can add to it.
+Only the configuration file can arm. At run time pgwatchdog can be disarmed, but nothing outside the file can arm it.
 """
 
 from datetime import timedelta
@@ -16,13 +16,13 @@ from watchdog.settings.words import ActionWord, EvidenceWord, FindingWord
 Mode = Literal["dry-run", "enforce"]
 Glob = Annotated[str, Field(min_length=1)]
 Globs = Annotated[list[Glob], Field(min_length=1)]
-"""An empty list in a rule would read like "all" to some and like "none" to others."""
+"""Globs of a rule. An empty list is refused, because it could mean all or none."""
 
 _LIMITS = Limits()
 
 
 class Names(Model):
-    """Globs for who is meant; `*` is how one says all. A run without a usable job key has no job."""
+    """Globs that select runs; `*` selects all. A run without a usable job key has no job."""
 
     roles: Globs = Field(default_factory=list, description="login roles")
     databases: Globs = Field(default_factory=list, description="databases")
@@ -72,7 +72,7 @@ class PolicyLimits(Model):
 
 
 class PolicyProtect(Model):
-    """Who is never touched. Provider roles, waits for replication and for the client cannot be taken off."""
+    """Sessions that are never acted on. Provider roles and waits for replication or the client are always protected."""
 
     superusers: bool = Field(default=True, description="sessions of superusers")
     maintenance: bool = Field(default=True, description="VACUUM, ANALYZE, CREATE, ALTER, REINDEX and their like")
@@ -83,7 +83,7 @@ class PolicyProtect(Model):
 
 
 class PolicySection(Model):
-    """What may be done about findings. Everything in here can be taken away at run time, nothing can be added."""
+    """What may be done about findings. At run time pgwatchdog can be disarmed; only this file can arm it."""
 
     mode: Mode = Field(default="dry-run", description="one of the two keys; the other is the cluster's mode")
     disarm_file: str | None = Field(

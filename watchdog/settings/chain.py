@@ -1,4 +1,4 @@
-"""The section about the caller chain: only `pgwatchdog chain` reads it, the daemon does not."""
+"""The section `chain` about the caller chain. Only `pgwatchdog chain` uses it. The daemon does not."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -18,7 +18,7 @@ Kind = Literal["boto3-legacy", "boto3-standard", "step-functions", "lambda-async
 
 
 class LayerSection(Model):
-    """One layer above the database. What it does not say comes from its kind, or is one attempt without an end."""
+    """One layer above the database. Its kind gives the defaults; without a kind it is one attempt without a timeout."""
 
     name: str = Field(min_length=1, max_length=40, description="its name in what is printed")
     kind: Kind | None = Field(default=None, description="a common layer whose defaults are known")
@@ -74,7 +74,7 @@ class ChainSection(Model):
 
 
 def chain_of(section: ChainSection) -> Chain:
-    """The section as the core's values."""
+    """The section as the core's `Chain`."""
     return _chain(section.layers, work=section.work, statement_timeout=section.statement_timeout, period=section.period)
 
 

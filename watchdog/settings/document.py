@@ -1,7 +1,7 @@
-"""One YAML file as plain values, with the line of everything in it, and every trap of YAML as a problem.
+"""Reads one YAML file into plain values, with the line of every value. Ambiguous YAML is reported as a problem.
 
-YAML 1.1 reads `on` as a boolean, `1:30` as 90 and `010` as 8, and the last of two equal keys wins silently. A
-configuration that decides about other people's queries must not be read that way.
+YAML 1.1 reads `on` as a boolean, `1:30` as 90 and `010` as 8, and silently takes the last of two equal keys. That is
+too dangerous for a configuration that decides which queries are cancelled. The module does not know the schema.
 """
 
 import re
@@ -20,7 +20,7 @@ _QUOTE_IT = "if the word is meant, put it in quotes"
 
 @dataclass(slots=True)
 class Document:
-    """What a file says: `values` for the schema, `lines` for the error messages, `problems` found so far."""
+    """The content of a file: `values` for the schema, `lines` for error messages, and `problems` found so far."""
 
     name: str
     values: dict[str, Value] = field(default_factory=dict)
@@ -28,12 +28,12 @@ class Document:
     problems: list[tuple[Place, str]] = field(default_factory=list)
 
     def where(self, place: Place) -> str:
-        """`file:line: dotted.path`, with the line of the nearest thing that has one."""
+        """The place as `file:line: dotted.path`, with the line as `line` finds it."""
         line = self.line(place)
         return f"{self.name}:{line}: {dotted(place)}" if place else f"{self.name}:{line}"
 
     def value(self, place: Place) -> Value:
-        """What stands at `place`; None where nothing does."""
+        """The value at `place`, or None if there is none."""
         found: Value = self.values
         for part in place:
             if isinstance(found, dict) and isinstance(part, str):
@@ -45,13 +45,13 @@ class Document:
         return found
 
     def line(self, place: Place) -> int:
-        """The line of `place`, or of the nearest thing around it that has one."""
+        """The line of `place`, or of the innermost enclosing place whose line is known."""
         known = next((place[:end] for end in range(len(place), -1, -1) if place[:end] in self.lines), ())
         return self.lines.get(known, 1)
 
 
 def dotted(place: Place) -> str:
-    """`clusters[0].dsn`: the path as people write it."""
+    """The path as text, for example `clusters[0].dsn`."""
     text = ""
     for part in place:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
@@ -59,7 +59,7 @@ def dotted(place: Place) -> str:
 
 
 def read_document(path: Path, *, text: str) -> Document:
-    """Read `text` of the file at `path`; whatever is wrong with it becomes a problem, never an exception."""
+    """Read `text` of the file at `path`. Mistakes in it become problems of the document, never exceptions."""
     document = Document(str(path))
     try:
         if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, Loader=yaml.SafeLoader)):
@@ -88,16 +88,16 @@ def read_document(path: Path, *, text: str) -> Document:
 
 
 def read_scalar(text: str) -> Value:
-    """One scalar as the file would read it; used for values from the environment.
+    """Read one scalar by the rules of the file. It is used for values from the environment.
 
     Raises:
-        ValueError: one of YAML's traps.
+        ValueError: the scalar is ambiguous in YAML.
 
     """
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.YAMLError:
-        return text  # not a scalar of YAML, an address like [::1]:10187 for instance: it is meant as it stands
+        return text  # it is no YAML scalar, for example the address [::1]:10187, and is taken literally
     return _scalar(node) if isinstance(node, yaml.ScalarNode) else text
 
 
@@ -122,11 +122,11 @@ def _value(node: yaml.Node, *, place: Place, document: Document) -> Value:
 
 
 class _Trapped:
-    """Stands where a value could not be read; its own problem is already noted."""
+    """Placeholder for a value that could not be read. Its problem is already in the document."""
 
 
 def is_trapped(value: object) -> bool:
-    """True for what stands in place of a value whose problem is already noted."""
+    """True for the placeholder of a value that could not be read."""
     return isinstance(value, _Trapped)
 
 

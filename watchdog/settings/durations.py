@@ -1,4 +1,4 @@
-"""Durations with units, as people write them: `30s`, `15min`, `1.5h`."""
+"""Durations with units, for example `30s`, `15min` or `1.5h`: reading, formatting, and their pydantic types."""
 
 import re
 from datetime import timedelta
@@ -23,17 +23,17 @@ _LONGEST = timedelta(days=3650)
 
 
 def parse_duration(text: object, *, zero: bool = False) -> timedelta:
-    """Read a duration; zero is refused unless `zero`.
+    """Read a duration. Zero is refused unless `zero` is true.
 
     Raises:
-        ValueError: anything else; the message says what to write.
+        ValueError: the value is no duration; the message says what to write.
 
     """
     if isinstance(text, timedelta):
         return text
     if isinstance(text, (int, float)) and not isinstance(text, bool):
         hint = f" (did you mean {text}s or {text}min?)" if text > 0 else ""
-        raise ValueError(f"{text} has no unit{hint}: {_HOW}")  # noqa: TRY004  # a value people wrote, not a type
+        raise ValueError(f"{text} has no unit{hint}: {_HOW}")  # noqa: TRY004  # the mistake is in the value of a file
     if not isinstance(text, str):
         raise ValueError(f"is not a duration: {_HOW}")  # noqa: TRY004  # as above
     match = _SHAPE.fullmatch(text.strip())
@@ -51,7 +51,7 @@ def parse_duration(text: object, *, zero: bool = False) -> timedelta:
 
 
 def format_duration(span: timedelta) -> str:
-    """The shortest exact spelling that `parse_duration` reads back: 900 s is `15min`."""
+    """The duration as a whole number of the largest unit that fits: 900 s is `15min`. Rounded to milliseconds."""
     milliseconds = round(span / timedelta(milliseconds=1))
     for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000)):
         if milliseconds and milliseconds % size == 0:

@@ -1,7 +1,7 @@
-"""The environment: scalars of the file by another road, and one whole cluster for a sidecar.
+"""Environment variables: they override scalars of the file, or describe the one cluster of a sidecar.
 
-Variables can change how pgwatchdog looks, never whom it may touch. An unknown one with our prefix is an error,
-because a mistyped variable is otherwise ignored in silence.
+Variables cannot arm and cannot select what may be cancelled. An unknown variable with the prefix `PGWATCHDOG_` is an
+error, because a mistyped name would otherwise be ignored silently.
 """
 
 import difflib
@@ -18,7 +18,7 @@ from watchdog.settings.document import Place, Value, read_scalar
 
 PREFIX = "PGWATCHDOG_"
 FLAGS = ("PGWATCHDOG_CONFIG_FILE", "PGWATCHDOG_LOG_LEVEL", "PGWATCHDOG_LOG_FORMAT")
-"""Variables that stand for flags of the command line."""
+"""Variables that set options of the command line."""
 
 SECTIONS = ("poll", "web", "budgets", "labels", "ledger")
 
@@ -38,7 +38,7 @@ class OneCluster(BaseSettings):
     BUDGET: str | None = None
 
     @classmethod
-    def settings_customise_sources(  # the signature is the library's
+    def settings_customise_sources(  # the signature of pydantic-settings
         cls,
         settings_cls: type[BaseSettings],
         init_settings: PydanticBaseSettingsSource,
@@ -46,19 +46,19 @@ class OneCluster(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Only what was handed in: which environment is meant is the caller's decision."""
+        """Use only the values that are passed in, because the caller chooses the environment."""
         return (init_settings,)
 
 
 def one_cluster(env: Mapping[str, str]) -> OneCluster:
-    """The sidecar's variables out of `env`."""
+    """Read the variables of a sidecar from `env`."""
     source = EnvSettingsSource(OneCluster)
     source.env_vars = {name: env[name] for name in env if name.startswith(PREFIX)}
     return OneCluster(**source())
 
 
 def scalar_names() -> dict[str, Place]:
-    """Every variable that stands for a scalar of the file, with its place there."""
+    """Every variable that overrides a scalar of the file, with the place of the scalar."""
     names: dict[str, Place] = {}
     for section in SECTIONS:
         model = schema.Root.model_fields[section].annotation
@@ -69,7 +69,7 @@ def scalar_names() -> dict[str, Place]:
 
 
 def read_scalars(env: Mapping[str, str]) -> tuple[dict[Place, Value], dict[Place, str], list[str]]:
-    """Values by place, the variable behind each place, and the problems of all our variables."""
+    """The values by place, the variable of each place, and the problems of all variables with our prefix."""
     names = scalar_names()
     values: dict[Place, Value] = {}
     sources: dict[Place, str] = {}

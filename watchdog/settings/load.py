@@ -1,4 +1,4 @@
-"""Loading: a file or the environment alone becomes `Settings`, or one error that lists every problem."""
+"""Loads a file, or the environment alone, into `Settings`, or raises one error that lists every problem."""
 
 import difflib
 import types
@@ -17,21 +17,21 @@ from watchdog.settings.policy_checks import CheckUrl, check_file, check_policy
 from watchdog.settings.tree import Settings, build
 
 CheckDsn = Callable[[str], str | None]
-"""Says what is wrong with a connection string, or None; given by the room that owns the driver."""
+"""Returns the problem of a connection string, or None. The package that owns the driver provides it."""
 
 
 class Checks(typing.NamedTuple):
-    """What other rooms know to be wrong with what the file only quotes."""
+    """The checks of values that only other packages understand: connection strings and ledger URLs."""
 
     dsn: CheckDsn
     url: CheckUrl
 
 
 def load_file(path: Path, *, env: Mapping[str, str], check_dsn: CheckDsn, check_url: CheckUrl) -> Settings:
-    """Load the file at `path`, with the scalars of `env` over it.
+    """Load the file at `path`. Variables in `env` override its scalars.
 
     Raises:
-        ConfigurationError: with every problem of file and environment.
+        ConfigurationError: it lists every problem of the file and the environment.
 
     """
     try:
@@ -53,10 +53,10 @@ def load_file(path: Path, *, env: Mapping[str, str], check_dsn: CheckDsn, check_
 
 
 def load_environment(env: Mapping[str, str], *, check_dsn: CheckDsn, check_url: CheckUrl) -> Settings:
-    """One cluster from `PGWATCHDOG_DSN` (or `_DSN_FILE`), `_PASSWORD_FILE`, `_BUDGET` and `_NAME`.
+    """Load one cluster from `PGWATCHDOG_DSN` (or `_DSN_FILE`), `_PASSWORD_FILE`, `_BUDGET` and `_NAME`.
 
     Raises:
-        ConfigurationError: no DSN, or any other problem.
+        ConfigurationError: there is no DSN, or any other problem.
 
     """
     sidecar = environment.one_cluster(env)
@@ -90,10 +90,10 @@ def load_environment(env: Mapping[str, str], *, check_dsn: CheckDsn, check_url: 
 
 
 def check_unused(env: Mapping[str, str]) -> None:
-    """Refuse our variables where connection strings are given by hand: none of them would take effect.
+    """Refuse our variables beside connection strings on the command line, because they would have no effect.
 
     Raises:
-        ConfigurationError: naming each of them.
+        ConfigurationError: such variables are set; it names each of them.
 
     """
     scalars, sources, problems = environment.read_scalars(env)
@@ -112,7 +112,7 @@ def json_schema() -> dict[str, object]:
 
 
 def _spell_defaults(node: object) -> None:
-    """Write the defaults of durations as people do: the library gives them as ISO 8601, which we do not read."""
+    """Write the defaults of durations with units, because pydantic writes ISO 8601, which the file does not accept."""
     if isinstance(node, dict):
         default = node.get("default")
         if isinstance(default, str) and default.startswith("PT"):
@@ -160,12 +160,12 @@ def _where(document: Document, sources: Mapping[Place, str], place: Place) -> st
     if place[-1:] == ("again",):
         return document.where(place).removesuffix(".again")
     if place[-1:] == ("budget",) and not isinstance(document.value(place[:-1]), dict):
-        return document.where(place[:-1])  # the short form: `role: 30s` has no key of that name in the file
+        return document.where(place[:-1])  # the short form `role: 30s` has no key `budget` in the file
     return document.where(place)
 
 
 def _place(loc: Sequence[str | int]) -> Place:
-    """The path in the file: the location without what the validator adds for the key of a mapping."""
+    """The path in the file: the location without the part `[key]`, which pydantic adds for a key of a mapping."""
     return tuple(part for part in loc if part != "[key]")
 
 
@@ -176,7 +176,7 @@ _PLAIN = {
 }
 
 
-def _sentence(error: Mapping[str, typing.Any], place: Place) -> str:  # the library types its errors as Any
+def _sentence(error: Mapping[str, typing.Any], place: Place) -> str:  # pydantic types its errors as Any
     value, message = error["input"], _PLAIN.get(error["type"], str(error["msg"]))
     match error["type"]:
         case "extra_forbidden":
@@ -197,7 +197,7 @@ def _sentence(error: Mapping[str, typing.Any], place: Place) -> str:  # the libr
 
 
 def _shown(value: object) -> str:
-    """A value as people wrote it; of whole sections only what they are, because there may be secrets in them."""
+    """A value as text. Of a mapping or list only its type is shown, because it may contain secrets."""
     match value:
         case None:
             return "nothing"
@@ -216,7 +216,7 @@ def _unknown_key(key: str, known: Sequence[str]) -> str:
 
 
 def _keys_at(place: Place) -> list[str]:
-    """The keys that the schema knows at a place."""
+    """The keys that the schema allows at a place."""
     annotation: object = schema.Root
     for part in place:
         annotation = _inner(annotation, part)
@@ -234,7 +234,7 @@ def _inner(annotation: object, part: str | int) -> object:
 
 
 def _plain(annotation: object) -> object:
-    """The type itself, without what says that it may be missing and what is checked about it."""
+    """The type without `| None` and `Annotated`."""
     if typing.get_origin(annotation) is types.UnionType or typing.get_origin(annotation) is typing.Union:
         annotation = next(each for each in typing.get_args(annotation) if each is not type(None))
     if typing.get_origin(annotation) is typing.Annotated:
@@ -248,7 +248,7 @@ def _model(annotation: object) -> type[BaseModel] | None:
 
 
 def _semantic(document: Document, check_dsn: CheckDsn) -> list[tuple[Place, str]]:
-    """What no single key can show: equal names, unusable connection strings, two sources of one password."""
+    """Problems that the schema cannot check: equal names, unusable connection strings, two sources of one password."""
     found: list[tuple[Place, str]] = []
     names: dict[object, Place] = {}
     clusters = document.values.get("clusters")

@@ -1,4 +1,4 @@
-"""What must be true of a file before it may arm anything: found on the raw values, so that each has its place."""
+"""Checks what a file must fulfil before it may arm. The checks read raw values, so that each problem has a place."""
 
 import stat
 from collections.abc import Callable, Iterator
@@ -7,14 +7,14 @@ from pathlib import Path
 from watchdog.settings.document import Document, Place, Value
 
 CheckUrl = Callable[[str], str | None]
-"""Says what is wrong with a ledger's URL, or None; given by the room that owns the ledger."""
+"""Returns the problem of a ledger's URL, or None. The package that owns the ledger provides it."""
 
 Found = tuple[Place, str]
 _EVIDENCE_OF_DUPLICATES = ["superseded"]
 
 
 def check_policy(document: Document, *, check_url: CheckUrl) -> Iterator[Found]:
-    """The problems of policy and ledger that no single key can show."""
+    """The problems of the sections policy and ledger that the schema cannot check."""
     policy = _mapping(document.values.get("policy"))
     ledger = _mapping(document.values.get("ledger"))
     rules = policy.get("rules")
@@ -27,7 +27,7 @@ def check_policy(document: Document, *, check_url: CheckUrl) -> Iterator[Found]:
 
 
 def check_file(document: Document, path: Path) -> Iterator[Found]:
-    """A file that arms may be changed by its owner alone: whoever can write it decides what is cancelled."""
+    """The problem of a file that arms although others than its owner may write it, because it decides about cancels."""
     policy, clusters = _mapping(document.values.get("policy")), document.values.get("clusters")
     entries = clusters if isinstance(clusters, list) else []
     if policy.get("mode") != "enforce" or not any(_mapping(each).get("mode") == "enforce" for each in entries):

@@ -1,6 +1,6 @@
-"""The configuration's shape: strict models, every key with its meaning, nothing that is not in use.
+"""The schema of the configuration: strict models with a description of every key. Every key is in use.
 
-The descriptions here are the source of the JSON Schema that `pgwatchdog schema` prints.
+The descriptions become the JSON Schema that `pgwatchdog schema` prints. The module reads no files.
 """
 
 import re
@@ -26,7 +26,7 @@ REFUSED_KEYS = {
     "discovery": "is not available yet; list the clusters under `clusters`",
     "privacy": "is gone, there is nothing to choose: query text is never read; leave the section out",
 }
-"""Keys that this version refuses with a reason of their own."""
+"""Top-level keys that this version refuses, each with its reason."""
 
 
 class Poll(Model):
@@ -60,7 +60,7 @@ class Web(Model):
 
 
 class Pooled(Model):
-    """Who comes through a transaction pooler, so that names say nothing about the caller."""
+    """Sessions that come through a transaction pooler, so that application_name says nothing about the caller."""
 
     roles: list[str] = Field(default_factory=list, description="login roles whose application_name is not read")
     addresses: list[str] = Field(
@@ -107,6 +107,9 @@ class Cluster(Model):
         default="dry-run",
         description="dry-run: everything is decided, nothing is signalled; enforce, here and in policy.mode, arms",
     )
+    allow_untested: bool = Field(
+        default=False, description="act also on a server newer than every version that pgwatchdog was tested with"
+    )
     pooled: Pooled = Field(default_factory=Pooled)
     lease_database: str = Field(
         default="postgres", min_length=1, description="where the lock of the one actor lives; connect to this database"
@@ -114,7 +117,7 @@ class Cluster(Model):
 
 
 def _spelled_out(value: object) -> object:
-    """`30s` is short for `{budget: 30s}`."""
+    """Expand the short form: `30s` means `{budget: 30s}`."""
     return value if isinstance(value, (dict, BaseModel)) else {"budget": value}
 
 
@@ -130,7 +133,7 @@ class JobBudget(Model):
 
     @property
     def measured(self) -> Clock | None:
-        """The clock as the core's word."""
+        """The clock as a member of the core's enumeration."""
         return None if self.clock is None else Clock(self.clock)
 
 
@@ -143,7 +146,7 @@ class RoleBudget(JobBudget):
 
 
 class Job(Model):
-    """What the names of one family of jobs look like, and what they may do."""
+    """One family of jobs: the pattern of their names, their allowed copies and their budgets."""
 
     pattern: str = Field(default=DEFAULT_PATTERN, description="a field never holds the separator that follows it")
     roles: list[str] = Field(default_factory=list, description="for these the job's budget replaces the role's")
@@ -185,7 +188,7 @@ class Budgets(Model):
 
 
 class Labels(Model):
-    """What may become a label value; everything else folds into `other`."""
+    """What may become a label value; all other values become `other`."""
 
     roles: list[str] = Field(default_factory=list, description="roles that always have series of their own")
     jobs: list[str] = Field(default_factory=list, description="jobs that always have series of their own")

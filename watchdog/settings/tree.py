@@ -1,4 +1,7 @@
-"""The frozen settings tree, with core values inside: what the composition root takes apart."""
+"""The frozen settings tree, which holds values of the core, and its construction from the validated schema.
+
+Only the package `cli` reads the tree.
+"""
 
 import shlex
 from collections.abc import Mapping, Sequence
@@ -33,12 +36,13 @@ class ClusterSettings:
     pooled_roles: frozenset[str]
     pooled_networks: tuple[Network, ...] = ()
     enforces: bool = False
+    allow_untested: bool = False
     lease_database: str = "postgres"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelSettings:
-    """The label values that always have series of their own, and how many further ones may."""
+    """The label values that always have series of their own, and how many further values may have them."""
 
     roles: frozenset[str]
     jobs: frozenset[str]
@@ -50,7 +54,7 @@ class LabelSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """A configuration that has been checked. `warnings` are sentences for people, each with its place."""
+    """A valid configuration. `warnings` are sentences for people, each with its place."""
 
     source: str
     interval: timedelta
@@ -71,12 +75,12 @@ class Settings:
 
     @property
     def armed(self) -> tuple[str, ...]:
-        """The clusters that both keys arm."""
+        """The names of the clusters that are armed: `policy.mode` and the cluster's mode are both enforce."""
         return tuple(each.name for each in self.clusters if self.enforces and each.enforces)
 
 
 def build(root: schema.Root, *, base: Path, source: str) -> Settings:
-    """Make the tree; relative paths in the file are relative to `base`."""
+    """Build the tree. Paths in the file are relative to `base`."""
     book = _book(root.budgets)
     return Settings(
         source=source,
@@ -118,12 +122,13 @@ def _cluster(cluster: schema.Cluster, *, base: Path) -> ClusterSettings:
         pooled_roles=frozenset(cluster.pooled.roles),
         pooled_networks=tuple(ip_network(each) for each in cluster.pooled.addresses),
         enforces=cluster.mode == "enforce",
+        allow_untested=cluster.allow_untested,
         lease_database=cluster.lease_database,
     )
 
 
 def _key_warnings(root: schema.Root) -> list[str]:
-    """Arming takes two keys: one alone is a misunderstanding that should not go unsaid."""
+    """Warnings if only one of the two keys says enforce, because arming needs both."""
     enforcing = [f"clusters[{i}].mode" for i, each in enumerate(root.clusters) if each.mode == "enforce"]
     if root.policy.mode == "enforce" and not enforcing:
         return ["policy.mode: enforce arms nothing as long as no cluster says mode: enforce as well"]
@@ -133,7 +138,7 @@ def _key_warnings(root: schema.Root) -> list[str]:
 
 
 def policy_of(section: acting.PolicySection) -> Policy:
-    """The section about acting as the core's values."""
+    """The section `policy` as the core's `Policy`."""
     limits, protect = section.limits, section.protect
     return Policy(
         rules=tuple(_policy_rule(each) for each in section.rules) if section.rules is not None else Policy().rules,
@@ -206,7 +211,7 @@ def _rule(job: schema.Job) -> JobRule:
 
 
 def _labels(labels: schema.Labels, *, book: BudgetBook) -> LabelSettings:
-    """Whatever has a budget of its own has series of its own."""
+    """The settings of labels. Roles and jobs with a budget of their own always have series of their own."""
     named = {name for rule in book.jobs for name in rule.budgets if name != "*"}
     return LabelSettings(
         roles=frozenset(labels.roles) | frozenset(book.roles),

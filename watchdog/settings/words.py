@@ -1,4 +1,4 @@
-"""The words between which a configuration chooses, taken from the core's enums: a new member stands nowhere else."""
+"""The words that a configuration may use, taken from the core's enums, so that a new member is added in one place."""
 
 from collections.abc import Iterable
 from enum import StrEnum
@@ -8,7 +8,7 @@ from watchdog.core.acting.rules import Action
 from watchdog.core.judging.evidence import ACTIONABLE, Evidence
 from watchdog.core.observed.activity import Clock
 
-if TYPE_CHECKING:  # a type checker knows no literals that are made at run time
+if TYPE_CHECKING:  # because a type checker does not know literals that are created at run time
     FindingWord = str
     EvidenceWord = str
     ActionWord = str

@@ -1,5 +1,5 @@
 """Evidence from the kernel: which clients of a server still hold their end of the connection.
 
-Works where we share the server's network namespace (sidecar, same host), without any privilege. Says "unknown" where it
-cannot know. Knows the core's values and nothing of clusters.
+It works if we share the server's network namespace (sidecar, same host), and needs no privilege. If the sockets cannot
+be seen, it says so. It knows the core's values and nothing of clusters.
 """

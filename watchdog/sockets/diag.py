@@ -1,8 +1,8 @@
-"""The established TCP connections of one local port, by the kernel's inet_diag over netlink (Linux, sock_diag(7)).
+"""Reads the established TCP connections of one local port by inet_diag over netlink (Linux, sock_diag(7)).
 
-A dump walks all of the kernel's table, some milliseconds whatever it finds; asking for one connection takes ten
-microseconds. So a connection that a dump has shown is asked for by itself afterwards. /proc/net/tcp tells the same and
-costs several times as much.
+A dump walks the kernel's whole table, which takes some milliseconds whatever it finds. A request for one connection
+takes ten microseconds. So a connection that a dump has shown is requested by itself afterwards. /proc/net/tcp shows the
+same and costs several times as much.
 """
 
 import errno
@@ -23,7 +23,7 @@ ESTABLISHED = 1
 ANY_STATE = 0xFFFFFFFF
 NO_COOKIE = 0xFFFFFFFF
 DEADLINE = 0.2
-"""Seconds: the kernel answers within a few milliseconds, or something is wrong."""
+"""Seconds to wait for the kernel's answer. It normally comes within a few milliseconds."""
 
 BUFFER = 1 << 18
 
@@ -36,7 +36,7 @@ _ERROR = struct.Struct("=i")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connection:
-    """One connection as the kernel keys it; addresses in network order."""
+    """One connection as the kernel identifies it. Addresses are in network byte order."""
 
     family: int
     port: int
@@ -46,7 +46,7 @@ class Connection:
 
     @property
     def client(self) -> ClientEndpoint:
-        """The client's end, its address in the form in which ends are compared."""
+        """The client's endpoint, with its address in the form in which endpoints are compared."""
         if self.family == socket.AF_INET:
             return ClientEndpoint(socket.inet_ntop(socket.AF_INET, self.remote[:4]), self.client_port)
         found = ipaddress.IPv6Address(self.remote)
@@ -54,10 +54,10 @@ class Connection:
 
 
 def established(port: int) -> Iterator[Connection]:
-    """All established connections to `port`, on whatever local address.
+    """All established connections to `port`, on any local address.
 
     Raises:
-        OSError: the kernel does not tell (another system, a sandbox, no inet_diag).
+        OSError: the kernel does not show them (another system, a sandbox, no inet_diag).
 
     """
     with _link() as link:
@@ -75,10 +75,10 @@ def established(port: int) -> Iterator[Connection]:
 
 
 def is_established(connections: list[Connection]) -> list[bool]:
-    """Whether each of these still is.
+    """Whether each of these connections is still established.
 
     Raises:
-        OSError: as above.
+        OSError: as for `established`.
 
     """
     with _link() as link:

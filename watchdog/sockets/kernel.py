@@ -1,4 +1,7 @@
-"""Which clients are gone, asked as cheaply as it can be: the one owner of what the kernel was seen to know."""
+"""Finds the clients that are gone, with as little work for the kernel as possible.
+
+It owns the memory of the connections that the kernel has shown. It knows nothing of runs.
+"""
 
 import time
 from collections.abc import Iterable
@@ -12,23 +15,26 @@ from watchdog.sockets.pace import Pace
 
 @dataclass(slots=True)
 class KernelSockets:
-    """The sockets of our own network namespace. Blocks ten microseconds for each end, milliseconds for new ones."""
+    """The sockets of our own network namespace.
+
+    A call blocks for ten microseconds for each known endpoint, and for milliseconds if there are new ones.
+    """
 
     _seen: dict[tuple[int, ClientEndpoint], Connection] = field(default_factory=dict)
     _pace: Pace = field(default_factory=Pace)
 
     @property
     def pause(self) -> float:
-        """Seconds between two sweeps of one cluster, so that those of all clusters together stay cheap."""
+        """Seconds between two sweeps of one cluster, chosen so that the sweeps of all clusters together stay cheap."""
         return self._pace.pause
 
     def closed(
         self, ends: Iterable[ClientEndpoint], *, port: int, own: ClientEndpoint | None
     ) -> tuple[SocketVisibility, frozenset[ClientEndpoint]]:
-        """Which of the clients' ends are in no established connection to `port`, and whether that can be told here.
+        """Which of the client endpoints have no established connection to `port`, and whether that can be known here.
 
-        `own` is our own session's end as the server sees it: where it is not among the sockets, the server's are not
-        either.
+        `own` is the endpoint of our own session as the server sees it. If it is not among the sockets that we see, the
+        server's sockets are not either.
         """
         if own is None:
             return SocketVisibility.UNIX_SOCKET, frozenset()
@@ -54,7 +60,7 @@ class KernelSockets:
         return SocketVisibility.SEEN, frozenset(end for end in wanted if (port, end) not in self._seen)
 
     def _all_stand(self, ends: Iterable[ClientEndpoint], port: int) -> bool:
-        """True where every end is known from before and is established still: then no dump is needed."""
+        """True if every endpoint is known from an earlier dump and still established. Then no dump is needed."""
         known = [self._seen.get((port, end)) for end in ends]
         there = [each for each in known if each is not None]
         return len(there) == len(known) and all(is_established(there))

@@ -1,4 +1,4 @@
-"""What the daemon shows: metrics, findings and a page. The only importer of prometheus_client.
+"""The daemon's HTTP interface: metrics, findings and a page. No other package imports prometheus_client.
 
-Nothing in here asks a database: everything is answered from the last completed looks.
+The package queries no database. Every response is made from the last completed looks.
 """

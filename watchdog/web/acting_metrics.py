@@ -1,4 +1,4 @@
-"""From looks to series, where it concerns acting: verdicts, arming, the lease, and what came of the cancels."""
+"""Turns looks into the series about acting: verdicts, arming, the lease, and the results of cancels."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -23,13 +23,13 @@ BY_RULE = (
 
 @dataclass(frozen=True, slots=True)
 class ActingMetrics:
-    """Adds to the series of one cluster what concerns acting."""
+    """Updates the series about acting of one cluster."""
 
     series: Series
     labels: ClusterLabels
 
     def apply_config(self, rules: Sequence[Rule]) -> None:
-        """Have the counters of every rule from the start."""
+        """Create the counters of every rule with the value 0, so that they exist from the start."""
         for rule in rules:
             for metric in BY_RULE:
                 self.series.count(metric, (rule.name,), 0)
@@ -40,11 +40,11 @@ class ActingMetrics:
         self.series.offer(acting.CANCEL_LAG_SECONDS, [()])
 
     def unread(self) -> None:
-        """Show that a cluster that could not be read is not acted on."""
+        """Show that the cluster is disarmed because it could not be read."""
         self._arming((DisarmReason.UNREAD,))
 
     def add(self, look: Look) -> None:
-        """Take one look in."""
+        """Update the series from one look."""
         self._verdicts(look)
         self._arming(look.disarmed)
         self._lease(look)
@@ -93,7 +93,10 @@ class ActingMetrics:
 
 
 def lease_holder(look: Look) -> str:
-    """The role that holds the lease, '' for nobody; a prepared transaction has no session, so nobody is known."""
+    """The role of the other session that holds the lease, or '' if there is none.
+
+    It is `unknown` for a prepared transaction, because that has no session.
+    """
     lease = look.lease
     if not lease.held_by_other:
         return ""

@@ -1,7 +1,8 @@
-"""From looks to series: which numbers a look adds to or sets, and under which labels.
+"""Turns looks into series: which counters a look adds to, which gauges it sets, and under which labels.
 
-A series appears with 0 when a run with its labels is first seen, so that a rate knows the beginning. A cluster
-that was not read shows no gauge of what goes on in it, not even 0; one read in part no 0 either.
+A series starts with 0 when a run with its labels is first seen, so that `rate()` includes the first increase. A cluster
+that could not be read has no gauges of its activity, because nothing is known of it. A cluster that was read only in
+part has no such gauge with the value 0, because hidden sessions are not known.
 """
 
 from collections.abc import Sequence
@@ -15,6 +16,7 @@ from watchdog.core.observed.activity import ActivityKind
 from watchdog.core.observed.census import Census
 from watchdog.core.observed.reasons import Reason
 from watchdog.core.observed.sockets import SocketVisibility
+from watchdog.core.observed.versions import is_untested
 from watchdog.core.present.look import Look, Unread
 from watchdog.web.acting_metrics import ActingMetrics, lease_holder
 from watchdog.web.families import activity, reading
@@ -35,12 +37,12 @@ STARTS = (activity.JOB_COPIES_STARTED, activity.JOB_WINDOWS_STARTED)
 CHECK_INTERVAL = "client_connection_check_interval"
 
 Gauge = tuple[Metric, Labels, float]
-"""A metric, its labels and its value."""
+"""The metric, the labels and the value of one gauge."""
 
 
 @dataclass(slots=True, kw_only=True)
 class ClusterMetrics:
-    """Everything that is exported of one cluster."""
+    """All series of one cluster."""
 
     book: BudgetBook
     rules: Sequence[Rule]
@@ -52,13 +54,13 @@ class ClusterMetrics:
     _timeouts: list[Gauge] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        """Start with the sets that exist from the start: reasons, rules and budgets."""
+        """Create the series that exist from the start: those by reason, rule, budget and named job."""
         self._labels = ClusterLabels.within(self.bounds)
         self._acting = ActingMetrics(self.series, self._labels)
         self.apply_config(self.book, rules=self.rules, bounds=self.bounds)
 
     def apply_config(self, book: BudgetBook, *, rules: Sequence[Rule], bounds: Bounds) -> None:
-        """Take on a configuration: its rules, budgets and bounds, without losing what was counted."""
+        """Apply a configuration: its rules, budgets and bounds. Counters keep their values."""
         self.book, self.rules, self.bounds = book, rules, bounds
         self._census = None
         self._labels.apply_bounds(bounds)
@@ -66,14 +68,14 @@ class ClusterMetrics:
         self.series.count(reading.CENSUS_FAILURES, (), 0)
         for reason in Reason:
             self.series.count(reading.POLL_FAILURES, (reason,), 0)
-        for job in bounds.jobs.named:  # so that a rate knows the beginning: their first window counts as well
+        for job in bounds.jobs.named:  # start with 0, so that `rate()` includes the first window
             for metric in STARTS:
                 self.series.count(metric, (job,), 0)
         self.series.offer(activity.FINISHED_RUN_BUDGET_RATIO, [(source,) for source in book.sources()])
         self._acting.apply_config(rules)
 
     def add(self, state: Look | Unread, *, now: float, unix_time: float) -> None:
-        """Take one state in, at `now` monotonic seconds."""
+        """Update the series from one state. `now` is monotonic time, `unix_time` is Unix time, both in seconds."""
         self.series.count(reading.POLLS, (), 1)
         if isinstance(state, Unread):
             self.series.clear_gauges(but=(reading.LAST_POLL_SUCCESS_TIMESTAMP_SECONDS,))
@@ -112,6 +114,9 @@ class ClusterMetrics:
         self.series.set(reading.SOCKETS_VISIBLE, (), look.socket_visibility is SocketVisibility.SEEN)
         self.series.set(reading.IN_RECOVERY, (), look.snapshot.in_recovery)
         self.series.set(reading.SERVER_INFO, (look.census.version,), 1)
+        self.series.set(reading.SERVER_UNTESTED, (), is_untested(look.census.server_version))
+        failures: dict[Labels, float] = {(name,): float(each.count) for name, each in look.statement_failures.items()}
+        self.series.copy(reading.STATEMENT_FAILURES, failures)
         self.series.set(reading.CONNECTIONS_USED, (), look.census.connections_used)
         self.series.set(reading.CONNECTIONS_MAX, (), look.census.connections_max)
         for reason, count in look.judgement.unjudged.items():
@@ -119,7 +124,10 @@ class ClusterMetrics:
         self._stored(look.census)
 
     def _stored(self, census: Census) -> None:
-        """What the server has stored and counts itself, as of the last census; worked out once for each."""
+        """Set the series that come from the last census: stored timeouts and the server's own counters.
+
+        The gauges of timeouts are computed once for each census.
+        """
         if self._census is not census:
             self._census, self._timeouts = census, _timeouts(census, book=self.book)
         for metric, labels, value in self._timeouts:
@@ -181,7 +189,7 @@ class ClusterMetrics:
     def _neighbours(self, look: Look) -> None:
         orphans = [finding for finding in look.judgement.findings if finding.kind is Kind.ORPHAN]
         alike = [finding.alike for finding in orphans if finding.alike is not None]
-        if alike or not orphans:  # without query ids the size of a pile cannot be known
+        if alike or not orphans:  # without query ids the number of orphans that are alike is not known
             self.series.set(activity.ORPHANS_ALIKE_MAX, (), max(alike, default=0))
         if look.judgement.blocked_by_orphans is not None:
             self.series.set(activity.SESSIONS_BLOCKED_BY_ORPHANS, (), look.judgement.blocked_by_orphans)
@@ -218,7 +226,7 @@ class ClusterMetrics:
 
 
 def _timeouts(census: Census, *, book: BudgetBook) -> list[Gauge]:
-    """The statement timeouts that the server would apply to roles with a budget, and its check of clients."""
+    """The gauges of the statement_timeout of each role with a budget, and of client_connection_check_interval."""
     found: list[Gauge] = []
     for role in set(book.roles) & set(census.roles.values()):
         worst = worst_timeout(stored_timeouts(census.settings, book=book, roles=[role]))

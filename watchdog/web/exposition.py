@@ -1,7 +1,7 @@
-"""The text that Prometheus scrapes: a cluster's metric is rendered when a look has changed it, joined when scraped.
+"""The exposition that Prometheus scrapes. A look renders its cluster's changed metrics; a scrape joins the text.
 
-Most of the text stands from one look to the next, so a scrape of a thousand clusters joins anew only the metrics that
-have moved, and yields to the event loop between them.
+Most of the text does not change from one look to the next. So a scrape of a thousand clusters joins only the metrics
+that have changed, and it yields to the event loop between two metrics.
 """
 
 import asyncio
@@ -28,19 +28,22 @@ from watchdog.web.table import CLUSTER_METRICS, PROCESS_METRICS
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 FRESH_FOR = 1.0
-"""Seconds for which one joined text serves every scrape."""
+"""Seconds for which the joined text is served to further scrapes."""
 
 MAX_SHARED = 4096
-"""Pieces that are looked for among those of other clusters."""
+"""Upper bound of the number of pieces in the cache through which clusters share equal pieces."""
 
 _ANY = "\0"
-"""Stands in a piece for the server's name: clusters then have most pieces in common, and memory holds each once.
-Pieces lie by metric and by the server's name as it is written in the text."""
+"""Placeholder for the server's name in a piece. It makes most pieces of different clusters equal, so that memory holds
+each of them only once. The name is inserted when pieces are joined."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Exposition:
-    """A sink that keeps the metrics. `process_values` gives the daemon's own, by metric and labels."""
+    """A sink of states that keeps all metrics. `process_values` returns the daemon's own, by metric and labels.
+
+    A piece is the text of one metric of one cluster. `_pieces` holds them by metric and by the escaped server name.
+    """
 
     book: BudgetBook
     rules: tuple[Rule, ...]
@@ -55,7 +58,7 @@ class Exposition:
     _joining: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def publish(self, state: Look | Unread) -> None:
-        """Take one cluster's newest state in and render what it has changed."""
+        """Update one cluster's series from its newest state, and render the metrics that changed."""
         metrics = self._clusters.get(state.server)
         if metrics is None:
             metrics = self._clusters[state.server] = ClusterMetrics(
@@ -67,7 +70,7 @@ class Exposition:
     def apply_config(
         self, book: BudgetBook, *, rules: tuple[Rule, ...], bounds: Bounds, servers: Iterable[str]
     ) -> None:
-        """Take on a configuration: every cluster has its counters from the start, and keeps them on a reload."""
+        """Apply a configuration: a new cluster has its counters from the start, an existing one keeps their values."""
         self.book, self.rules, self.bounds = book, rules, bounds
         before = self._clusters
         self._clusters = {
@@ -82,13 +85,13 @@ class Exposition:
             self._render(server, metrics.series)
 
     async def text(self) -> bytes:
-        """The whole exposition. Yields to the loop while it joins, and serves one result for a second."""
+        """The whole exposition. Joining it yields to the event loop. The result is reused for `FRESH_FOR` seconds."""
         async with self._joining:
             await self._join()
             return b"".join(block.text for block in self._joined)
 
     async def gzipped(self) -> bytes:
-        """The same, compressed beside the loop."""
+        """The whole exposition as gzip, compressed in a thread."""
         async with self._joining:
             await self._join()
             if not self._gzipped:
@@ -125,7 +128,7 @@ class Exposition:
 
 
 class _Collected:
-    """The one method that the library's renderer asks a registry for."""
+    """A registry with the one method that `generate_latest` calls."""
 
     def __init__(self, families: Iterable[Family]) -> None:
         self.families = list(families)
@@ -158,14 +161,17 @@ def _gauge(metric: Metric, series: Mapping[Labels, float], *, first: Labels = ()
 
 
 def _samples(families: Iterable[Family]) -> list[str]:
-    """The sample lines of each family, rendered in one go. Only heads begin with a hash, whatever labels say."""
+    """The sample lines of each family, rendered in one call.
+
+    Only HELP and TYPE lines begin with `#`, because line feeds in label values are escaped.
+    """
     _, *texts = f"\n{generate_latest(_Collected(families)).decode()}".split("\n# HELP ")
     return ["".join(f"{line}\n" for line in text.split("\n")[2:] if line) for text in texts]
 
 
 @lru_cache(maxsize=MAX_SHARED)
 def _shared(piece: str) -> str:
-    """The first of the pieces in recent use that was equal to this one; interned, it would stay for good on 3.12."""
+    """An equal piece from the cache, or this piece. `sys.intern` would keep it for ever on Python 3.12."""
     return piece
 
 

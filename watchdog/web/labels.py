@@ -1,7 +1,7 @@
-"""Bounded label values: what the configuration names, the first few others, and `other` for the rest.
+"""Bounds label values: names from the configuration, the first few other names, and `other` for the rest.
 
-The first few are held for the life of the process. Admitting the newest instead would bound each scrape and still
-let the number of series grow without end.
+The first few are kept for the life of the process. If newer names replaced them, the number of series in a scrape would
+be bounded, but the number of series over time would not.
 """
 
 from collections.abc import Collection
@@ -17,7 +17,7 @@ OTHER = "other"
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """The values that one label may take: `named` always, and `most` further ones."""
+    """The values that one label may take: all of `named`, and at most `most` other values."""
 
     named: frozenset[str] = frozenset()
     most: int = 50
@@ -34,14 +34,14 @@ class Bounds:
 
 @dataclass(slots=True)
 class LabelLimiter:
-    """Folds the values of one label of one cluster."""
+    """Replaces values of one label of one cluster by `other` once the bound is reached."""
 
     bound: Bound
     admitted: set[str] = field(default_factory=set)
     folded: set[str] = field(default_factory=set)
 
     def begin_look(self, values: Collection[str]) -> None:
-        """Admit newcomers while there is room; `folded` then holds what this look could not show."""
+        """Admit new values up to the bound. `folded` then holds the values of this look that become `other`."""
         self.folded = set()
         for value in values:
             if value in ("", UNKNOWN) or value in self.bound.named or value in self.admitted:
@@ -52,14 +52,14 @@ class LabelLimiter:
                 self.folded.add(value)
 
     def fold(self, value: str) -> str:
-        """The label value that stands for `value`."""
+        """`value` if it is named or admitted, otherwise `other`."""
         known = value in ("", UNKNOWN) or value in self.bound.named or value in self.admitted
         return value if known else OTHER
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterLabels:
-    """The label values of what is found in one cluster, folded."""
+    """The bounded label values of one cluster."""
 
     roles: LabelLimiter
     jobs: LabelLimiter
@@ -67,22 +67,22 @@ class ClusterLabels:
 
     @classmethod
     def within(cls, bounds: Bounds) -> Self:
-        """Begin with these bounds and nothing admitted."""
+        """Limiters with these bounds and no admitted values."""
         return cls(LabelLimiter(bounds.roles), LabelLimiter(bounds.jobs), LabelLimiter(bounds.databases))
 
     def apply_bounds(self, bounds: Bounds) -> None:
-        """Take on other bounds. What was admitted stays."""
+        """Replace the bounds. Values that were admitted stay admitted."""
         self.roles.bound, self.jobs.bound, self.databases.bound = bounds.roles, bounds.jobs, bounds.databases
 
     def of_backend(self, backend: Backend) -> Labels:
-        """`datname` and `usename`."""
+        """The values of `datname` and `usename`."""
         return self.databases.fold(backend.database), self.roles.fold(backend.role)
 
     def of_job(self, backend: Backend, job: str) -> Labels:
-        """`datname`, `usename` and `job_key`."""
+        """The values of `datname`, `usename` and `job_key`."""
         return (*self.of_backend(backend), self.jobs.fold(job))
 
     def of_orphan(self, finding: Finding) -> Labels:
-        """`datname`, `usename`, `job_key` and `evidence`."""
+        """The values of `datname`, `usename`, `job_key` and `evidence`."""
         job = finding.key.job if finding.key is not None else ""
         return (*self.of_job(finding.backend, job), finding.strongest or Evidence.OVER_BUDGET)

@@ -1,4 +1,4 @@
-"""What is declared of a metric: name, type, help, labels and buckets."""
+"""The declaration of a metric: name, type, help, labels and buckets. Holds no values."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -22,7 +22,7 @@ class Type(StrEnum):
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Metric:
-    """One metric family; counters are named with their `_total`. Each is declared once and equals only itself."""
+    """One metric family. A counter's name includes `_total`. Each metric is declared once and compared by identity."""
 
     name: str
     type: Type
@@ -38,7 +38,7 @@ class Metric:
 
     @property
     def full_name(self) -> str:
-        """The name as it is exposed."""
+        """The name in the exposition."""
         return PREFIX + self.name
 
     @property

@@ -1,4 +1,4 @@
-"""The daemon's own values: what it was configured with, and how late its event loop is."""
+"""The daemon's values about itself: its configuration, lost log lines, and the lag of its event loop."""
 
 import asyncio
 import platform
@@ -13,13 +13,15 @@ from watchdog.web.families import process
 from watchdog.web.metric import Labels, Metric
 
 BEAT = 0.25
+"""Seconds between two measurements of the event loop's lag."""
+
 REMEMBERED = 60
-"""Beats: 15 seconds."""
+"""Number of measurements that are kept: those of 15 seconds."""
 
 
 @dataclass(slots=True, kw_only=True)
 class OwnState:
-    """What the daemon says about itself."""
+    """The daemon's values about itself. `clusters` is the number of configured clusters."""
 
     clusters: int
     loaded_at: float = field(default_factory=time.time)
@@ -28,11 +30,11 @@ class OwnState:
     _lags: deque[float] = field(default_factory=lambda: deque([0.0], maxlen=REMEMBERED))
 
     def loaded(self, clusters: int) -> None:
-        """Take note of a configuration that has come into force."""
+        """Record that a configuration with this number of clusters is in force."""
         self.clusters, self.loaded_at, self.reload_failed = clusters, time.time(), False
 
     async def measure_lag(self) -> Never:
-        """Measure the loop's lateness until cancelled."""
+        """Measure the event loop's lag until cancelled."""
         while True:
             due = time.monotonic() + BEAT
             await asyncio.sleep(BEAT)

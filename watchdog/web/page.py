@@ -1,4 +1,4 @@
-"""The small page at `/`: what is read and what is not, and what was found. For people; machines take the API."""
+"""The HTML page at `/`, for people: the state of each cluster and its findings. Programs use `/api/v1/findings`."""
 
 from dataclasses import dataclass, field
 
@@ -6,7 +6,17 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescap
 
 from watchdog.core.observed.activity import ActivityKind
 from watchdog.core.present.look import Look, Unread
-from watchdog.core.present.phrases import arming_words, gravest_first, nothing_found, socket_words, span, verdict_words
+from watchdog.core.present.phrases import (
+    arming_words,
+    failure_words,
+    gravest_first,
+    limit_words,
+    nothing_found,
+    socket_words,
+    span,
+    untested_words,
+    verdict_words,
+)
 from watchdog.version import own_version
 
 MAX_FINDINGS = 200
@@ -14,7 +24,7 @@ MAX_FINDINGS = 200
 
 @dataclass(slots=True)
 class Page:
-    """Renders the page from the states on the board."""
+    """Renders the page from the newest state of each cluster."""
 
     _environment: Environment = field(init=False)
 
@@ -30,7 +40,7 @@ class Page:
         self._environment.filters["span"] = span
 
     def render(self, states: list[tuple[str, Look | Unread | None]], *, judges: bool) -> str:
-        """The page; `judges` is False where no budget is configured and nothing could be found."""
+        """The page. `judges` is False if no budget is configured, because nothing can be found then."""
         template = self._environment.get_template("page.html")
         return template.render(
             version=own_version(),
@@ -63,7 +73,11 @@ def _cluster(server: str, state: Look | Unread | None, *, judges: bool) -> dict[
         "more": max(0, len(state.decisions.verdicts) - MAX_FINDINGS),
         "words": verdict_words,
         "sockets": socket_words(state),
+        "failures": failure_words(state),
+        "untested": untested_words(state),
         "armed": not state.disarmed,
         "arming": arming_words(state),
         "silence": nothing_found(state, judges=judges),
+        "limits": limit_words(state),
+        "tracking_is_off": state.census.tracking_is_off,
     }

@@ -1,6 +1,7 @@
-"""The series of one cluster: counters that stay, gauges that each look makes anew, histograms.
+"""The series of one cluster: counters and histograms, which are kept, and gauges, which each look sets again.
 
-Nothing here depends on what they mean. A metric of the wrong type or with the wrong number of labels is a ValueError.
+The module does not know what the metrics mean. A metric of the wrong type, or with the wrong number of labels, raises
+ValueError.
 """
 
 from collections import defaultdict
@@ -17,24 +18,24 @@ _GAUGE = Type.GAUGE  # on Python 3.11, access to a member of an enumeration take
 
 @dataclass(slots=True)
 class Histogram:
-    """Counts by bucket, not yet cumulative, and the sum of what was observed."""
+    """The number of observations in each bucket, not cumulative, and the sum of the observed values."""
 
     buckets: tuple[float, ...]
     counts: list[int] = field(init=False)
     total: float = 0.0
 
     def __post_init__(self) -> None:
-        """Begin with nothing observed."""
+        """Start with empty buckets."""
         self.counts = [0] * (len(self.buckets) + 1)
 
     def observe(self, value: float) -> None:
-        """Take one value in."""
+        """Add one observation."""
         place = next((i for i, bound in enumerate(self.buckets) if value <= bound), len(self.buckets))
         self.counts[place] += 1
         self.total += value
 
     def cumulative(self) -> Mapping[str, float]:
-        """Upper bound to the count of everything up to it, as Prometheus wants it."""
+        """The cumulative count of each bucket by its upper bound, as the exposition format requires."""
         result: dict[str, float] = {}
         count = 0
         for bound, here in zip((*map(str, self.buckets), "+Inf"), self.counts, strict=True):
@@ -45,9 +46,9 @@ class Histogram:
 
 @dataclass(slots=True, kw_only=True)
 class Series:
-    """Values by metric and labels. Times are monotonic seconds, given by the caller.
+    """Values by metric and labels. Times are in monotonic seconds and are given by the caller.
 
-    What changes is told by metric, so that whoever renders need not do it again for what stands: most of it.
+    `changes` reports the metrics that changed, so that the exposition renders only those. Most metrics do not change.
     """
 
     counters: dict[Metric, dict[Labels, float]] = field(default_factory=lambda: defaultdict(dict))
@@ -58,18 +59,18 @@ class Series:
     _moved: set[Metric] = field(default_factory=set)
 
     def changes(self) -> set[Metric]:
-        """The metrics whose values are others than at the last call."""
+        """The metrics whose values have changed since the last call."""
         told, self._told = self._told, {metric: values for metric, values in self.gauges.items() if values}
         gauges = {metric for metric in told.keys() | self._told.keys() if told.get(metric) != self._told.get(metric)}
         moved, self._moved = self._moved, set()
         return gauges | moved
 
     def tell_again(self, metrics: Iterable[Metric]) -> None:
-        """Let these be among the next changes: whoever was told could not make use of it."""
+        """Report these metrics again at the next call of `changes`, because the caller failed to render them."""
         self._moved |= set(metrics)
 
     def count(self, metric: Metric, labels: Labels, value: float, *, now: float | None = None) -> None:
-        """Add to a counter; with `now` it is one that ends when it has not been used for an hour."""
+        """Add to a counter. With `now` the series is dropped when it has not been used for `KEPT_FOR`."""
         series = self.counters[metric]
         if labels not in series:
             metric.expect(Type.COUNTER, labels)
@@ -82,20 +83,20 @@ class Series:
             self._used[metric][labels] = now
 
     def copy(self, metric: Metric, values: Mapping[Labels, float]) -> None:
-        """Show a counter that somebody else keeps, as it stands there."""
+        """Replace all series of a counter by values that are counted elsewhere."""
         metric.expect(Type.COUNTER, *values)
         if self.counters[metric] != values:
             self.counters[metric] = dict(values)
             self._moved.add(metric)
 
     def observe(self, metric: Metric, labels: Labels, value: float) -> None:
-        """Take one value into a histogram that is there."""
+        """Add one observation to a histogram that exists."""
         metric.expect(Type.HISTOGRAM, labels)
         self.histograms[metric][labels].observe(value)
         self._moved.add(metric)
 
     def offer(self, metric: Metric, histograms: Collection[Labels]) -> None:
-        """Have a histogram for each of these labels and no others; those that are there go on."""
+        """Keep a histogram for each of these labels and drop the others. Existing histograms keep their counts."""
         metric.expect(Type.HISTOGRAM, *histograms)
         before = self.histograms[metric]
         self.histograms[metric] = {labels: before.get(labels) or Histogram(metric.buckets) for labels in histograms}
@@ -103,7 +104,7 @@ class Series:
             self._moved.add(metric)
 
     def keep(self, metrics: Iterable[Metric], labels: Labels, *, now: float) -> None:
-        """Let gauges with these labels stand, with 0 where nothing else is set, for an hour from now."""
+        """Mark gauges with these labels as used at `now`. `zero` shows them for `KEPT_FOR` from then on."""
         for metric in metrics:
             used = self._used[metric]
             if labels not in used:
@@ -111,23 +112,23 @@ class Series:
             used[labels] = now
 
     def clear_gauges(self, *, but: Iterable[Metric] = ()) -> None:
-        """Take down every gauge: nothing that is not set anew is known."""
+        """Remove every gauge except those of `but`, because the values of an earlier look may no longer hold."""
         self.gauges = defaultdict(dict, {metric: dict(self.gauges[metric]) for metric in but})
 
     def zero(self, metrics: Iterable[Metric], *, unless: bool) -> None:
-        """Put up the kept gauges of these metrics with 0, unless 0 would claim more than is known."""
+        """Set the kept gauges of these metrics to 0. With `unless` nothing is set, because 0 may be wrong then."""
         for metric in metrics if not unless else ():
             metric.expect(Type.GAUGE)
             self.gauges[metric] = dict.fromkeys(self._used[metric], 0.0)
 
     def set(self, metric: Metric, labels: Labels, value: float) -> None:
-        """Set a gauge; True is 1 and False is 0."""
+        """Set a gauge. True is 1 and False is 0."""
         if metric.type is not _GAUGE or len(labels) != metric.label_count:
             metric.expect(Type.GAUGE, labels)
         self.gauges[metric][labels] = value
 
     def add(self, metric: Metric, labels: Labels, value: float) -> None:
-        """Add to a gauge: folded labels share one."""
+        """Add to a gauge, because several label values that became `other` share one series."""
         series = self.gauges[metric]
         if labels not in series:
             self.set(metric, labels, value)
@@ -135,7 +136,7 @@ class Series:
             series[labels] += value
 
     def most(self, metric: Metric, labels: Labels, value: float) -> None:
-        """Raise a gauge to `value` if it is lower; it begins at 0."""
+        """Raise a gauge to `value` if it is lower. A new gauge starts with 0."""
         series = self.gauges[metric]
         if labels not in series:
             self.set(metric, labels, max(0.0, value))
@@ -143,7 +144,7 @@ class Series:
             series[labels] = value
 
     def drop_unused(self, *, now: float) -> None:
-        """End the series that nothing of the last hour has used."""
+        """Drop the series that have not been used for `KEPT_FOR`."""
         for metric, series in self._used.items():
             for labels in [labels for labels, used in series.items() if now - used >= KEPT_FOR]:
                 del series[labels]

@@ -1,4 +1,4 @@
-"""The HTTP server: metrics, findings, page and probes, all from the last completed looks."""
+"""The HTTP server: metrics, findings, page and probes. Every response is made from the last completed looks."""
 
 import os
 from collections.abc import Callable
@@ -17,7 +17,7 @@ States = Callable[[], list[tuple[str, Look | Unread | None]]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """What the server shows, and the one thing that it can be asked to do."""
+    """What the server needs for its responses. `reload` is the only action; None means that it is off."""
 
     exposition: Exposition
     states: States
@@ -27,7 +27,7 @@ class Shown:
 
 
 def application(shown: Shown) -> web.Application:
-    """The routes. Both probes are shallow: neither asks a database."""
+    """The routes. Neither the health probe nor the readiness probe queries a database."""
     page = Page()
 
     async def metrics(request: web.Request) -> web.Response:
@@ -75,21 +75,21 @@ def application(shown: Shown) -> web.Application:
 
 @dataclass(slots=True)
 class Listener:
-    """A server that is listening; `address` is where."""
+    """A server that is listening. `address` is its URL."""
 
     runner: web.AppRunner
     address: str
 
     async def close(self) -> None:
-        """Stop listening and drop what is still open."""
+        """Stop listening and close open connections."""
         await self.runner.cleanup()
 
 
 async def listen(shown: Shown, *, host: str | None, port: int) -> Listener:
-    """Listen; port 0 takes any free one.
+    """Start to listen. Port 0 means any free port.
 
     Raises:
-        UsageError: the address cannot be had.
+        UsageError: the address cannot be used.
 
     """
     runner = web.AppRunner(application(shown), access_log=None, handle_signals=False, shutdown_timeout=0.5)

@@ -1,4 +1,4 @@
-"""Every metric in one table, in the order of the exposition. The documentation is made from it as well."""
+"""All metrics, in the order of the exposition. `docs/metrics.md` is generated from this table."""
 
 from watchdog.web.families import acting, activity, process, reading
 
@@ -10,8 +10,10 @@ CLUSTER_METRICS = (
     reading.SOCKETS_VISIBLE,
     reading.IN_RECOVERY,
     reading.SERVER_INFO,
+    reading.SERVER_UNTESTED,
     reading.POLLS,
     reading.POLL_FAILURES,
+    reading.STATEMENT_FAILURES,
     reading.CENSUS_FAILURES,
     reading.UNJUDGED_BACKENDS,
     reading.ROLE_STATEMENT_TIMEOUT_SECONDS,

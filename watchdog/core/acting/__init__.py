@@ -1,4 +1,4 @@
 """Policy: which findings are acted on, why an action is withheld, and what came of earlier acts.
 
-Reads `observed` and `judging`. Signals nothing itself.
+This package uses the values of `observed` and `judging`. It sends no signal itself.
 """

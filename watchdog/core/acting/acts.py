@@ -1,6 +1,7 @@
-"""Acts: an attempt to carry out a rule's action on one run, and what the guarded statement must find again.
+"""Acts: the attempt to carry out a rule's action on one run, its result, and its outcome.
 
-An act succeeds by its effect at a later look, never by what the call returned: see `lifecycle`.
+Whether an act succeeded is judged at a later look by its effect on the run, and not by what `pg_cancel_backend`
+returned (see `lifecycle`). This module knows nothing of SQL and of the ledger.
 """
 
 from dataclasses import dataclass
@@ -15,7 +16,19 @@ from watchdog.core.observed.activity import Clock, Run
 
 
 class Result(StrEnum):
-    """What the statement that signals answered. Everything but the first two is no act."""
+    """The answer to an act.
+
+    The guarded statement is the statement that compares the row with the `CancelTarget` and then sends the signal.
+
+    - `signalled`: the signal was sent.
+    - `rehearsed`: dry run; no statement was sent.
+    - `not_permitted`: the server refused the statement for lack of a privilege.
+    - `gone`: the session has ended, or the signal could not be sent to it.
+    - `moved_on`: the row has changed since it was judged, so no signal was sent.
+    - `timed_out`: no answer was received, or none that could be read. The signal may have been sent.
+    - `protected`: the guarded statement found that a protection applies now.
+    - `not_tried`: no signal was sent for a reason outside of the row, such as a lost lease.
+    """
 
     SIGNALLED = "signalled"
     REHEARSED = "rehearsed"
@@ -28,14 +41,21 @@ class Result(StrEnum):
 
 
 FAILURES = (Result.NOT_PERMITTED, Result.GONE, Result.MOVED_ON, Result.TIMED_OUT)
-"""The reasons of `cancel_failures_total`."""
+"""Results that are counted in `pgwatchdog_cancel_failures_total`, by reason."""
 
 
 class Outcome(StrEnum):
-    """What came of an act, by its effect on the row.
+    """What came of an act, judged by its effect on the row at a later look.
 
-    `between_statements`: the statement ended and its session is idle. `transaction_goes_on`: the statement was lost
-    and the transaction was not (savepoints): it is never tried again for that transaction.
+    - `ended`: the session has ended.
+    - `between_statements`: the statement has ended and its session is idle.
+    - `moved_on`: the session has left the transaction in which the statement ran.
+    - `transaction_goes_on`: the statement has ended, but its transaction is still open (for example because of a
+      savepoint). No further attempt is made in this transaction.
+    - `still_there`: the statement still runs after the pause, and another attempt may follow.
+    - `ineffective`: the statement still runs after the last attempt.
+    - `ended_by_itself`: a run whose cancel was rehearsed has ended.
+    - `unknown`: the ledger was read by a new actor before the outcome was known.
     """
 
     ENDED = "ended"
@@ -51,15 +71,16 @@ class Outcome(StrEnum):
 SUCCESSES = frozenset(
     {Outcome.ENDED, Outcome.BETWEEN_STATEMENTS, Outcome.MOVED_ON, Outcome.TRANSACTION_GOES_ON, Outcome.ENDED_BY_ITSELF}
 )
-"""The outcomes after which the statement that was acted on no longer runs."""
+"""Outcomes that show that the statement which was acted on no longer runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CancelTarget:
-    """What the guarded statement re-checks, all of it, before it signals.
+    """The values that the guarded statement compares with the row before it sends the signal. All of them must match.
 
-    `statement` is None for a FETCH loop: there the transaction's start alone identifies the run, because every FETCH
-    has a start of its own.
+    `statement` is None for a FETCH loop: each FETCH has its own start, so the start of the transaction identifies the
+    run. `least_age` is the age that the run must have reached. `writers` is True if a transaction that has written may
+    be cancelled.
     """
 
     pid: int
@@ -76,7 +97,10 @@ class CancelTarget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Act:
-    """One action about to be carried out, under an id of its own. `at` is the look, by the server's clock."""
+    """One action that is about to be carried out. `id` is unique. `at` is the time of the look on the server's clock.
+
+    `attempt` is 1 for the first act on the run.
+    """
 
     id: str
     server: str
@@ -88,7 +112,7 @@ class Act:
 
     @property
     def is_on_fetch_loop(self) -> bool:
-        """True for a run of several statements: the next one may begin between the look and the signal."""
+        """True for a run of several statements. Its next statement may start between the look and the signal."""
         statement = self.finding.backend.start(Clock.STATEMENT)
         started = None if statement is None else statement.at
         return is_fetch_loop(self.finding.clock, start=self.finding.run.start, statement=started)
@@ -96,10 +120,10 @@ class Act:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActResult:
-    """An act that has been carried out, or was stopped on the way.
+    """An act that was carried out, or that was stopped before the signal.
 
-    `took` is the time from the snapshot to the answer. `withheld` is the protection that the statement found in the
-    row, or what disarmed us in between.
+    `took` is the time from the snapshot to the answer. `withheld` is the protection that the guarded statement found in
+    the row, or the reason why the act was stopped after it had been decided. `detail` is a message for the user.
     """
 
     act: Act
@@ -110,7 +134,7 @@ class ActResult:
 
     @property
     def lag(self) -> timedelta | None:
-        """From the crossing to the signal; None for what was no first signal to an overdue orphan."""
+        """The time from the crossing to the signal. It is None unless this is the first signal to an overdue orphan."""
         finding = self.act.finding
         if self.result is not Result.SIGNALLED or self.act.attempt > 1 or finding.budget is None:
             return None
@@ -119,7 +143,10 @@ class ActResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedEffect:
-    """What a look showed of an earlier act. `regret`: a rehearsed cancel of a run that then ended by itself."""
+    """The outcome of an earlier act, as seen at one look.
+
+    `regret` is True if a cancel was rehearsed, the run then ended by itself, and its client was not known to be gone.
+    """
 
     id: str
     run: Run
@@ -131,7 +158,7 @@ class ObservedEffect:
 
 
 def cancel_target(finding: Finding, *, rule: Rule) -> CancelTarget | None:
-    """What the guard must find again; None where the row does not show enough to be sure."""
+    """The values that the guarded statement must find, or None if the row shows no statement start or no role."""
     backend = finding.backend
     statement = backend.start(Clock.STATEMENT)
     if statement is None or backend.role_oid is None:
@@ -139,7 +166,7 @@ def cancel_target(finding: Finding, *, rule: Rule) -> CancelTarget | None:
     return CancelTarget(
         pid=backend.pid,
         backend_start=backend.started,
-        statement=None if finding.talking else statement.at,  # statements keep coming: none of them identifies the run
+        statement=None if finding.talking else statement.at,  # of a FETCH loop no single statement identifies the run
         transaction=None if backend.transaction is None else backend.transaction.at,
         state=backend.state,
         role_oid=backend.role_oid,

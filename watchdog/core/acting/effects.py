@@ -1,6 +1,6 @@
-"""What a new snapshot shows of earlier acts: the observation of each, and work that came back after its cancel.
+"""What a new snapshot shows of earlier acts: an observation of each, and the work that came back after its cancel.
 
-What follows from an observation stands in `lifecycle`.
+What follows from an observation is decided in `lifecycle`. This module knows nothing of rules and of the ledger.
 """
 
 from collections import defaultdict
@@ -15,7 +15,7 @@ from watchdog.core.judging.copies import CopyKey, copy_key
 from watchdog.core.observed.activity import RUNNING_STATES, Backend, Clock, Run, Snapshot
 
 COMES_BACK_WITHIN = timedelta(seconds=30)
-"""A run that begins under the same key this soon after its cancel is a retry of it."""
+"""Time after a cancel within which a new run with the same key counts as a retry of the cancelled one."""
 
 Transaction = tuple[int, datetime, datetime]
 """Pid, backend start and transaction start."""
@@ -23,7 +23,7 @@ Transaction = tuple[int, datetime, datetime]
 
 @dataclass(frozen=True, slots=True)
 class RecentCancel:
-    """A cancel that work may come back after: when it was, by which rule, and the act's id."""
+    """A cancel after which a retry may begin: the time of the act, its rule, and its id."""
 
     at: datetime
     rule: str
@@ -32,7 +32,7 @@ class RecentCancel:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """A run that came back under the key of one that was cancelled by `rule`."""
+    """A new run under the key of a run that was cancelled by `rule`. `act` is the id of that cancel."""
 
     key: CopyKey
     rule: str
@@ -40,7 +40,10 @@ class Retry:
 
 
 def vanished(acts: Mapping[Run, OpenAct], *, snapshot: Snapshot) -> list[int]:
-    """The pids of acts whose rows are not in the snapshot: only a look-up tells an idle session from a gone one."""
+    """The pids of acts whose rows are not in the snapshot. A look-up must tell whether these sessions are idle or gone.
+
+    A poll does not read idle sessions.
+    """
     there = {(backend.pid, backend.started) for backend in snapshot.backends}
     return [run.pid for run in acts if (run.pid, run.backend_start) not in there]
 
@@ -49,21 +52,25 @@ def follow(
     acts: Mapping[Run, OpenAct],
     *,
     snapshot: Snapshot,
-    alive: frozenset[tuple[int, datetime]],
+    alive: frozenset[tuple[int, datetime]] | None,
     interval: timedelta,
     tries: int,
 ) -> tuple[list[ObservedEffect], dict[Run, OpenAct]]:
-    """The effects that this snapshot shows, and the acts that are to be remembered further.
+    """The outcomes that this snapshot shows, and the acts that must still be remembered.
 
-    `alive` are sessions (pid and start) that are not in the snapshot and still there, idle.
+    `alive` are sessions (pid and start) that are not in the snapshot and still there, idle. None: the server did not
+    say, so nothing is known of acts whose rows are gone, and they are followed further.
     """
     rows = {(backend.pid, backend.started): backend for backend in snapshot.backends}
     effects = []
     kept: dict[Run, OpenAct] = {}
     for run, act in acts.items():
         session = (run.pid, run.backend_start)
+        if alive is None and session not in rows:
+            kept[run] = act
+            continue
         pausing = snapshot.at - act.at < pause_after(act.attempts, interval=interval)
-        seen = _observation(act, rows.get(session), alive=session in alive, pausing=pausing)
+        seen = _observation(act, rows.get(session), alive=alive is not None and session in alive, pausing=pausing)
         effect, stays = observed(run, act, seen, at=snapshot.at, tries=tries)
         if effect is not None:
             effects.append(effect)
@@ -75,7 +82,7 @@ def follow(
 def came_back(
     cancelled: Mapping[CopyKey, RecentCancel], *, cases: Iterable[Case], at: datetime
 ) -> tuple[list[Retry], dict[CopyKey, RecentCancel]]:
-    """The keys under which work has begun again soon after its cancel, and the cancels to be watched further."""
+    """The retries that have begun within `COMES_BACK_WITHIN` of a cancel, and the cancels to watch further."""
     begun: dict[CopyKey, list[datetime]] = defaultdict(list)
     for case in cases:
         key = copy_key(case)
@@ -92,7 +99,7 @@ def came_back(
 
 
 def transaction_of(run: Run, act: OpenAct) -> Transaction | None:
-    """The transaction that an act was about, where there was one."""
+    """The transaction in which the run of an act was, or None if the row showed none."""
     return None if act.transaction is None else (run.pid, run.backend_start, act.transaction)
 
 

@@ -1,9 +1,9 @@
-"""The life of an act, from the answer of the statement that signals to its end, as one state machine.
+"""The state machine of an act, from the answer of the guarded statement to the end of the run.
 
-Three questions are answered here and nowhere else: which state an answer leads to, what a look's observation of the
-run makes of a state, and what a state means for the next decision. Rows come in as values; nothing here reads one.
+This module alone decides three things: the state after an answer, the state after an observation at a look, and what a
+state means for the next decision. It does not read rows of a snapshot: `effects` turns a row into an observation.
 
-`TRANSITIONS` is the table. Its rows are a state; its columns what a look showed of the run that was acted on.
+`TRANSITIONS` is the table of the state machine. It has a row for each state and a column for each observation.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,14 @@ from watchdog.core.observed.activity import Clock, Run
 
 
 class ActState(StrEnum):
-    """Where an act stands while its run may still be there. The last two are closed: there is no further try."""
+    """The state of an act while its run may still be there.
+
+    - `rehearsed`: the cancel was rehearsed.
+    - `awaiting_effect`: a signal was or may have been sent, and its effect is not known yet.
+    - `retryable`: the last attempt had no effect, and another attempt may follow.
+    - `refused`: the server refused the cancel. No further attempt is made.
+    - `ineffective`: the last allowed attempt had no effect. No further attempt is made.
+    """
 
     REHEARSED = "rehearsed"
     AWAITING_EFFECT = "awaiting_effect"
@@ -31,8 +38,11 @@ class ActState(StrEnum):
 class Observation(StrEnum):
     """What a look showed of a run that was acted on.
 
-    `in_pause`: the statement is still there, and the pause after the act is not over. `loop_goes_on`: another
-    statement of the same run, measured by clock run. The last four are the outcomes of these names: the run is over.
+    - `in_pause`: the statement still runs, and the pause after the act is not over.
+    - `still_there`: the statement still runs, and the pause is over.
+    - `loop_goes_on`: another statement of the same run; the run is measured by the run clock.
+
+    The other four mean that the run is over. They are described at the members of `Outcome` with the same names.
     """
 
     IN_PAUSE = "in_pause"
@@ -46,7 +56,10 @@ class Observation(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """The next state, None for none: nothing is remembered any more. `outcome` is told and put on record, if any."""
+    """The next state and the outcome to report.
+
+    A `state` of None means that the act is not remembered any more. An `outcome` is logged and written to the ledger.
+    """
 
     state: ActState | None
     outcome: Outcome | None = None
@@ -54,7 +67,7 @@ class Transition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenAct:
-    """What is remembered of the acts on one run while its row may be there; `id` and `at` are the last one's."""
+    """What is remembered of the acts on one run while its row may be there. `id` and `at` are those of the last act."""
 
     id: str
     rule: str
@@ -69,26 +82,35 @@ class OpenAct:
 
     @property
     def hand(self) -> Hand:
-        """By which hand it was carried out."""
+        """The hand by which the act was carried out."""
         return Hand.REHEARSE if self.state is ActState.REHEARSED else Hand.SIGNAL
 
 
 GOES_ON = (Observation.IN_PAUSE, Observation.STILL_THERE, Observation.LOOP_GOES_ON)
+"""Observations of a run that is not over."""
+
 OVER = tuple(each for each in Observation if each not in GOES_ON)
+"""Observations of a run that is over."""
 
 Row = Mapping[Observation, tuple[Transition, Transition]]
-"""By observation: the transition while a try is left, and the one with none left."""
+"""For each observation, the transition if an attempt is left and the transition if none is left."""
 
 
 def _rehearsed() -> Row:
-    """A rehearsed run that is over has ended by itself; one measured by clock run, with its transaction."""
+    """After a rehearsal: a run that is over has ended by itself.
+
+    A run that is measured by the run clock is over when its transaction is over.
+    """
     stays = Transition(ActState.REHEARSED)
     over = Transition(None, Outcome.ENDED_BY_ITSELF)
     return dict.fromkeys(GOES_ON, (stays, stays)) | dict.fromkeys(OVER, (over, over))
 
 
 def _awaiting_effect() -> Row:
-    """An act whose run is over is told with what was seen; one that is still there after its pause had no effect."""
+    """After a signal: the outcome of a run that is over is the observation. A statement that still runs had no effect.
+
+    If a run that is measured by the run clock goes on with another statement, the outcome is `transaction_goes_on`.
+    """
     waits, lost = Transition(ActState.AWAITING_EFFECT), Transition(None, Outcome.TRANSACTION_GOES_ON)
     again = Transition(ActState.RETRYABLE, Outcome.STILL_THERE)
     last = Transition(ActState.INEFFECTIVE, Outcome.INEFFECTIVE)
@@ -101,14 +123,14 @@ def _awaiting_effect() -> Row:
 
 
 def _retryable() -> Row:
-    """What came of the last try has been told. The run may be tried again while it goes on and a try is left."""
+    """After an attempt without effect, which has been reported: another attempt may follow while one is left."""
     stays = Transition(ActState.RETRYABLE)
     last, over = Transition(ActState.INEFFECTIVE, Outcome.INEFFECTIVE), Transition(None)
     return dict.fromkeys(GOES_ON, (stays, last)) | dict.fromkeys(OVER, (over, over))
 
 
 def _closed(state: ActState) -> Row:
-    """Nothing more is done or told; it is remembered while the run goes on, so that it stays closed."""
+    """After a refusal or the last attempt: nothing more is done or reported. The act is remembered to the run's end."""
     stays, over = Transition(state), Transition(None)
     return dict.fromkeys(GOES_ON, (stays, stays)) | dict.fromkeys(OVER, (over, over))
 
@@ -136,9 +158,10 @@ _CLOSED_BECAUSE = {ActState.REFUSED: Withheld.REFUSED, ActState.INEFFECTIVE: Wit
 
 
 def state_after_answer(result: Result, *, fetch_loop: bool) -> ActState | None:
-    """The state that an answer leads to; None: nothing was done, and what was remembered before stays true.
+    """The state after an answer. It is None if nothing was done; the state before the act is then kept.
 
-    A FETCH loop that was met between two statements has moved on and goes on all the same: that counts as a try.
+    If the guarded statement finds a FETCH loop between two statements, its answer is `moved_on` although the run goes
+    on. This counts as an attempt.
     """
     if result is Result.MOVED_ON and fetch_loop:
         return ActState.RETRYABLE
@@ -148,9 +171,9 @@ def state_after_answer(result: Result, *, fetch_loop: bool) -> ActState | None:
 def state_on_record(
     result: Result | None, outcome: Outcome | None, *, hand: Hand, fetch_loop: bool
 ) -> Transition | None:
-    """Where the ledger leaves an act; None: nothing was done.
+    """The state of an act according to its record in the ledger, or None if nothing was done.
 
-    Without a `result` the process ended before it knew the answer, so the signal may have been sent.
+    A `result` of None means that the process ended before it had the answer, so the signal may have been sent.
     """
     unanswered = Result.REHEARSED if hand is Hand.REHEARSE else Result.TIMED_OUT
     state = state_after_answer(result or unanswered, fetch_loop=fetch_loop)
@@ -166,7 +189,11 @@ def state_on_record(
 def observed(
     run: Run, act: OpenAct, seen: Observation, *, at: datetime, tries: int
 ) -> tuple[ObservedEffect | None, OpenAct | None]:
-    """What a look's observation makes of an act: the effect to tell now, if any, and the act as it goes on, if so."""
+    """Apply an observation to an act.
+
+    The first value is the outcome to report now, or None. The second is the act in its next state, or None if it is not
+    remembered any more.
+    """
     left, none_left = TRANSITIONS[act.state][seen]
     next_step = left if act.attempts < tries else none_left
     effect = None
@@ -179,27 +206,27 @@ def observed(
 
 
 def pause_after(attempts: int, *, interval: timedelta) -> timedelta:
-    """How long to wait after the last of `attempts` before its effect is said to be none: 1, 2, 4 intervals."""
+    """How long to wait for the effect of attempt number `attempts`: 1, 2, 4 intervals and so on."""
     return interval * float(2 ** (attempts - 1))
 
 
 def awaits_effect(act: OpenAct) -> bool:
-    """True while a signal was sent whose effect is not known: it counts for the share of acts at once."""
+    """True if a signal was sent and its effect is not known yet. Such an act counts towards `Limits.share`."""
     return act.state is ActState.AWAITING_EFFECT
 
 
 def is_under_way(act: OpenAct, *, rehearses: bool) -> bool:
-    """True where nothing is to be decided about its run now. A rehearsal is no act once we are armed."""
+    """True if no new act on the run is decided now. A rehearsal is ignored once the cluster is armed."""
     return awaits_effect(act) or (rehearses and act.state is ActState.REHEARSED)
 
 
 def closed_because(act: OpenAct) -> Withheld | None:
-    """Why there is no further try for its run; None where there may be one."""
+    """Why no further attempt is made on the run, or None if one may follow."""
     return _CLOSED_BECAUSE.get(act.state)
 
 
 def open_act(act: Act, *, state: ActState) -> OpenAct:
-    """What is to be remembered of an act from now on."""
+    """What is remembered of an act that has been carried out."""
     finding = act.finding
     backend = finding.backend
     statement = backend.start(Clock.STATEMENT)

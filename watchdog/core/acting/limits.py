@@ -1,4 +1,7 @@
-"""Limits: how much may be done at most, whatever the rules say. Times are the server's."""
+"""Limits: upper bounds on the number of acts, whatever the rules say.
+
+All times are on the server's clock. This module knows nothing of findings.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,11 +12,13 @@ MINUTE = timedelta(minutes=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Bounds on acts, per cluster.
+    """Bounds on the acts on one cluster.
 
-    `per_minute` fills a bucket for each rule. `share` of the running backends may be under way at once, at least one.
-    `pause` follows each act. After `stop_after_failures` ineffective acts in a row, or one that the server refused,
-    nothing is done for `stop_for`. A key whose work came back at once after its cancel rests for `rest`.
+    Each rule has a bucket that gains `per_minute` acts a minute. At most `share` of the running backends, but at least
+    one, may be under way at the same time. `pause` is the shortest time between two acts. `tries` is the largest number
+    of attempts for one run. After `stop_after_failures` ineffective acts in a row, or after one act that the server
+    refused, the breaker is open: nothing is done for `stop_for`. After a retry of a cancelled run, the key rests for
+    `rest`.
     """
 
     per_minute: int = 6
@@ -25,25 +30,29 @@ class Limits:
     rest: timedelta = timedelta(minutes=10)
 
     def at_once(self, running: int) -> int:
-        """How many acts may be under way while `running` backends run."""
+        """The number of acts that may be under way while `running` backends run."""
         return max(1, int(self.share * running))
 
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """Acts that a rule may still do, `tokens`, as of `at`. It begins empty and holds a minute's worth at most."""
+    """The token bucket of one rule at time `at`. One act takes one token.
+
+    It starts empty and holds at most the tokens of one minute.
+    """
 
     tokens: float
     at: datetime
 
     def filled(self, at: datetime, *, per_minute: int) -> "Bucket":
-        """The bucket at a later moment."""
+        """The bucket at a later time, with the tokens that it gained."""
         gained = max(timedelta(0), at - self.at) / MINUTE * per_minute
         return Bucket(min(float(per_minute), self.tokens + gained), at)
 
     def until_token(self, *, per_minute: int) -> timedelta:
-        """How long until there is a token, if nothing is spent."""
+        """The time until the bucket has a whole token, if none is spent before."""
         return max(timedelta(0), (1.0 - self.tokens) / per_minute * MINUTE)
 
 
 Buckets = Mapping[str, Bucket]
+"""The buckets by the names of their rules."""

@@ -1,7 +1,7 @@
-"""What policy remembers from one look to the next: who was acted on and with what effect, and which keys rest.
+"""What policy remembers from one look to the next: the acts and their effects, and the keys that rest.
 
-`PolicyMemory` is handed in and handed back, never changed. Nothing in it outlives its cause by more than the times in
-`Limits`.
+`PolicyMemory` is immutable: each function takes one and returns a new one. An entry is dropped when its run or session
+is over, or after a time that is set by `Limits` or `COMES_BACK_WITHIN`. This module decides nothing about a finding.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,11 +20,18 @@ from watchdog.core.observed.activity import Run
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyMemory:
-    """What one look leaves to the next. Bounded by what is there now, and by the times in `Limits`.
+    """What policy remembers from one look for the next one.
 
-    `said`: the words about runs that have been news. `found`: since when each run is a finding of its kind. `acts` are
-    the runs that were acted on and may be there; `shut` the transactions that are never tried again. `cancelled` are
-    recent cancels by key, `resting` the keys at rest and until when.
+    Its size is bounded by the rows of the last look and by the times in `Limits`.
+
+    - `actor` is the number of the actor (see `ActingStatus`), `since` the time of its first look.
+    - `said` are the verdicts that have been reported: run, rule name, and the reason for withholding.
+    - `found` is the time since which each run is a finding of a kind.
+    - `acts` are the acts on runs that may still be there.
+    - `shut` are the transactions in which no further attempt is made.
+    - `failures` is the number of ineffective acts in a row, `stopped_at` the time at which the breaker opened.
+    - `cancelled` are the recent cancels by key.
+    - `resting` are the keys that rest, and until when.
     """
 
     actor: int | None = None
@@ -42,7 +49,11 @@ class PolicyMemory:
 
 
 def record_result(memory: PolicyMemory, result: ActResult, *, at: datetime) -> PolicyMemory:
-    """Remember what has been carried out. A refusal opens the breaker: what we know about our rights is wrong."""
+    """Remember an act that was carried out.
+
+    An act that the server refused opens the breaker, because pgwatchdog acts only if the census says that its role has
+    the right to cancel. The census is then wrong.
+    """
     act = result.act
     state = state_after_answer(result.result, fetch_loop=act.is_on_fetch_loop)
     if state is None:
@@ -59,7 +70,7 @@ def record_effects(
     limits: Limits,
     at: datetime,
 ) -> PolicyMemory:
-    """Remember what came of earlier acts; `acts` are those that go on being followed."""
+    """Remember the outcomes of earlier acts. `acts` are those that are followed further."""
     counted = memory
     cancelled, shut = dict(memory.cancelled), set(memory.shut)
     for effect in effects:
@@ -76,7 +87,10 @@ def record_effects(
 
 
 def count_failure(memory: PolicyMemory, outcome: Outcome, *, limits: Limits, at: datetime) -> PolicyMemory:
-    """Count an act without effect, seen at `at`: enough of them in a row open the breaker, a success begins anew."""
+    """Count an ineffective act that was seen at `at`.
+
+    `stop_after_failures` of them in a row open the breaker. A success sets the count to 0.
+    """
     if outcome in SUCCESSES:
         return replace(memory, failures=0)
     if outcome is not Outcome.INEFFECTIVE:
@@ -95,13 +109,16 @@ def back_off(
     limits: Limits,
     at: datetime,
 ) -> PolicyMemory:
-    """Let the keys rest whose work came back at once: to cancel it again and again would only feed the loop."""
+    """Let the keys of retried runs rest, because to cancel each retry would only cause the next one."""
     resting = {retry.key: at + limits.rest for retry in retries}
     return replace(memory, cancelled=cancelled, resting={**memory.resting, **resting})
 
 
 def prune(memory: PolicyMemory, *, present: frozenset[Run], at: datetime) -> PolicyMemory:
-    """Drop what was kept about runs that are over; what was said about the others is not news again."""
+    """Drop what was remembered about runs that are over, and the keys whose rest is over.
+
+    `said` is kept for runs in `present`, so that the same verdict is not reported twice.
+    """
     sessions = {(run.pid, run.backend_start) for run in present}
     return replace(
         memory,

@@ -1,7 +1,8 @@
-"""Policy: what is made of a finding, an action or the first reason why it is withheld.
+"""Policy: the verdict on each finding, which is an action or the first reason why the action is withheld.
 
-`decide` picks the hand by a word and the cycle looks the hand up: dry run is not a branch in the path. Everything that
-one look leaves to the next is in `PolicyMemory`, which is handed in and handed back.
+In dry run, `decide` takes the same path as in an armed cluster: it sets the hand of a verdict to REHEARSE instead of
+SIGNAL. What must be remembered for the next look is in `PolicyMemory`, which is a parameter and a return value. This
+module carries nothing out and knows nothing of the ledger.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,7 +13,7 @@ from watchdog.core.acting.lifecycle import awaits_effect, closed_because, is_und
 from watchdog.core.acting.limits import Bucket, Limits
 from watchdog.core.acting.memory import PolicyMemory
 from watchdog.core.acting.protections import Protect, ProtectionContext, protection, row_protection
-from watchdog.core.acting.rules import OVER_BUDGET_RULE, Action, Rule, speaks
+from watchdog.core.acting.rules import EVERY_ORPHAN_RULE, Action, Rule, speaks
 from watchdog.core.acting.status import ActingStatus
 from watchdog.core.acting.verdicts import (
     ActionWithheld,
@@ -32,14 +33,14 @@ from watchdog.core.judging.judge import Judgement
 from watchdog.core.observed.activity import ActivityKind, Run
 
 WARM_UP_INTERVALS = 2
-"""How long a new actor only watches."""
+"""Number of intervals for which a new actor does not act."""
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What the configuration says about acting."""
+    """The part of the configuration that concerns acting."""
 
-    rules: tuple[Rule, ...] = (OVER_BUDGET_RULE,)
+    rules: tuple[Rule, ...] = (EVERY_ORPHAN_RULE,)
     limits: Limits = field(default_factory=Limits)
     protect: Protect = field(default_factory=Protect)
 
@@ -54,7 +55,7 @@ def decide(
     memory: PolicyMemory,
     interval: timedelta,
 ) -> tuple[Decisions, PolicyMemory]:
-    """One verdict per finding: the first rule that speaks about it, unless something withholds it."""
+    """One verdict for each finding, by the first rule that applies to it."""
     memory = _begun(memory, policy=policy, status=status, at=at)
     found = {(each.run, each.kind): memory.found.get((each.run, each.kind), at) for each in judgement.findings}
     memory = replace(memory, found=found)
@@ -75,7 +76,10 @@ def decide(
 
 
 def wanted_commands(judgement: Judgement, *, policy: Policy, context: ProtectionContext) -> list[Finding]:
-    """The findings that only the first word of their command could still protect."""
+    """The findings for which the first word of the command must be read.
+
+    A rule asks to cancel them, and no protection applies that can be tested without the first word.
+    """
     return [
         finding
         for finding in judgement.findings
@@ -87,7 +91,7 @@ def wanted_commands(judgement: Judgement, *, policy: Policy, context: Protection
 
 
 def _begun(memory: PolicyMemory, *, policy: Policy, status: ActingStatus, at: datetime) -> PolicyMemory:
-    """A new actor begins with empty buckets; one that goes on has gained a little."""
+    """Begin with empty buckets if the actor is new; otherwise add the tokens that the buckets have gained."""
     per_minute = policy.limits.per_minute
     if memory.actor == status.actor and memory.since is not None:
         filled = {name: each.filled(at, per_minute=per_minute) for name, each in memory.buckets.items()}
@@ -111,7 +115,11 @@ def _word(verdict: Verdict) -> tuple[Run, str, str]:
 
 @dataclass(slots=True, kw_only=True)
 class _Turn:
-    """One pass over the findings: what has been spent so far counts for those that follow."""
+    """One pass over the findings of a look. An act that is decided for one finding counts in the limits of the next.
+
+    `taken` are the runs for which an act was decided in this pass. `room` is the number of acts that may be decided.
+    `groups` are the copies of each run.
+    """
 
     judgement: Judgement
     at: datetime
@@ -128,7 +136,7 @@ class _Turn:
     groups: dict[Run, Sequence[Case]] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Begin with what is left."""
+        """Compute what the limits leave for this look."""
         self.buckets = dict(self.memory.buckets)
         running = sum(case.activity is ActivityKind.RUNNING for case in self.judgement.cases)
         under_way = sum(awaits_effect(each) for each in self.memory.acts.values())
@@ -137,7 +145,7 @@ class _Turn:
 
     @property
     def warm_up(self) -> timedelta:
-        """How much longer a new actor only watches."""
+        """The time for which a new actor still does not act."""
         if self.status.at_once or self.memory.since is None:
             return timedelta(0)
         return self.memory.since + WARM_UP_INTERVALS * self.interval - self.at
@@ -164,7 +172,7 @@ class _Turn:
         return due
 
     def _first_no(self, finding: Finding, rule: Rule) -> Withheld | None:
-        """The first reason that lies in the finding, its history, or in us."""
+        """The first reason to withhold: in the finding, in the acts on its run, or in the status of the cluster."""
         return (
             protection(finding, rule=rule, context=self.context)
             or self._copies(finding)
@@ -174,14 +182,14 @@ class _Turn:
         )
 
     def _in_us(self, finding: Finding) -> Withheld | None:
-        """What we may not do, whatever the finding is."""
+        """The reason in the status of the cluster or in the rights of pgwatchdog's role, if any."""
         if self.status.withheld is not None or self.status.rehearses:
             return self.status.withheld
         may = self.context.census.may_cancel_of(finding.backend.role)
         return None if may else Withheld.NOT_PERMITTED
 
     def _copies(self, finding: Finding) -> Withheld | None:
-        """The last copy within its budget is never taken for being a duplicate."""
+        """Withhold the cancel of a duplicate that is the last copy within its budget."""
         if finding.kind is not Kind.DUPLICATE:
             return None
         group = self.groups.get(finding.run, ())
@@ -218,12 +226,12 @@ class _Turn:
         return until is not None and until > self.at
 
     def _is_under_way(self, run: Run) -> bool:
-        """True where an act on it is under way, of this look or an earlier one."""
+        """True if an act on the run was decided at this look, or an earlier act on it is under way."""
         before = self.memory.acts.get(run)
         return run in self.taken or (before is not None and is_under_way(before, rehearses=self.status.rehearses))
 
     def _limited(self, rule: Rule) -> Withheld | None:
-        """The first limit that is reached; a single look knows none."""
+        """The first limit that is reached, or None. A single look (`at_once`) has no limits."""
         if self.status.at_once:
             return None
         limits = self.policy.limits

@@ -1,4 +1,7 @@
-"""Protections: who is never touched, each reason one row. Asked before anything else about a finding is."""
+"""Protections: the sessions that are never cancelled. `PROTECTIONS` is the table, with one row for each reason.
+
+They are tested before all other reasons to withhold an action. This module knows nothing of limits and earlier acts.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,7 +18,7 @@ from watchdog.core.observed.wait_events import SYNC_REP
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Protect:
-    """What the configuration says about protections. All of them stand unless it takes one away."""
+    """The protections that the configuration can turn off, and globs of further roles and applications to protect."""
 
     superusers: bool = True
     maintenance: bool = True
@@ -27,7 +30,7 @@ class Protect:
 
 @dataclass(frozen=True, slots=True)
 class ProtectionContext:
-    """What a finding's row alone does not say: names and rights, the configuration, and what runs."""
+    """What the protections need besides the finding: the census, the configuration, and the known first words."""
 
     census: Census
     protect: Protect
@@ -36,10 +39,11 @@ class ProtectionContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Protection:
-    """One protection: the reason that metrics and the ledger carry, the test, and what it means in words.
+    """One protection: its reason in metrics and in the ledger, its test, and its meaning in words.
 
-    `by_command`: it needs the first word of the command, which is worth a round trip only if nothing else protects.
-    `guarded`: the statement that signals tests it once more on the row, because it can begin after the look.
+    `by_command` is True if the test needs the first word of the command. It takes a round trip to read it, so it is
+    read only if no other protection applies. `guarded` is True if the guarded statement tests the protection again on
+    the row, because its cause can begin after the look.
     """
 
     reason: Withheld
@@ -50,12 +54,12 @@ class Protection:
 
 
 def protection(finding: Finding, *, rule: Rule, context: ProtectionContext) -> Withheld | None:
-    """The first reason why a finding's backend may not be touched by `rule`, or None."""
+    """The first protection that keeps `rule` from a finding's backend, or None."""
     return next((each.reason for each in PROTECTIONS if each.holds(finding, rule, context)), None)
 
 
 def row_protection(finding: Finding, *, rule: Rule, context: ProtectionContext) -> Withheld | None:
-    """As `protection`, without what only the text of the command shows: that is worth asking if this is None."""
+    """As `protection`, but without the tests that need the first word of the command."""
     return next((each.reason for each in _ROW_PROTECTIONS if each.holds(finding, rule, context)), None)
 
 
@@ -77,9 +81,9 @@ def _is_writer(finding: Finding) -> bool:
 
 
 def _by_anothers_name(finding: Finding, rule: Rule) -> bool:
-    """True where another session's name alone would cost this one its life, and nobody has bound the job to its role.
+    """True if the name of another session is the only reason for a cancel, and the job is not bound to this role.
 
-    A name is a claim of its own session: anybody may take any.
+    Any session can set any application_name, so the name of another session is not enough for a cancel.
     """
     decides = rule.evidence & set(finding.evidence)
     named = finding.kind is Kind.DUPLICATE or decides == {Evidence.SUPERSEDED}
@@ -95,7 +99,15 @@ def _is_maintenance(finding: Finding, context: ProtectionContext) -> bool:
 def _is_unreadable(finding: Finding, context: ProtectionContext) -> bool:
     key = statement_key(finding.backend)
     command = None if key is None else context.commands.get(key)
-    return context.protect.maintenance and key is not None and (command is None or command.word is None)
+    unread = command is not None and command.unread
+    word = None if command is None else command.word
+    return context.protect.maintenance and key is not None and word is None and not unread
+
+
+def _is_unread(finding: Finding, context: ProtectionContext) -> bool:
+    key = statement_key(finding.backend)
+    command = None if key is None else context.commands.get(key)
+    return context.protect.maintenance and command is not None and command.unread
 
 
 PROTECTIONS: tuple[Protection, ...] = (
@@ -109,7 +121,7 @@ PROTECTIONS: tuple[Protection, ...] = (
         holds=lambda f, _, __: f.backend.role in PROVIDER_ROLES,
         meaning="its role belongs to the provider of a managed service",
     ),
-    # A role younger than the census may be a superuser, and a row without one cannot be checked again.
+    # A role that is not in the census may be a superuser. The guarded statement cannot check a row without a role oid.
     Protection(
         reason=Withheld.UNKNOWN_ROLE,
         holds=lambda f, _, __: f.backend.role == UNKNOWN or f.backend.role_oid is None,
@@ -173,6 +185,12 @@ PROTECTIONS: tuple[Protection, ...] = (
         reason=Withheld.COMMAND_UNREADABLE,
         holds=lambda f, _, c: _is_unreadable(f, c),
         meaning="the first word of its command cannot be read, so it may be maintenance",
+        by_command=True,
+    ),
+    Protection(
+        reason=Withheld.COMMAND_UNREAD,
+        holds=lambda f, _, c: _is_unread(f, c),
+        meaning="the statement that reads first words failed, so its command may be maintenance",
         by_command=True,
     ),
 )

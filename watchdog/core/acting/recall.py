@@ -1,6 +1,7 @@
-"""What a new actor takes from the ledger, so that starting anew never means acting more.
+"""What a new actor takes from the ledger, so that a restart does not lead to more acts.
 
-Open acts are followed further, tries stay spent, the breaker stays open and keys stay at rest.
+Open acts are followed further, attempts stay counted, the breaker stays open, and keys that rest go on resting. This
+module does not read the ledger: it gets records.
 """
 
 from collections.abc import Iterable
@@ -20,7 +21,10 @@ from watchdog.core.observed.activity import Clock, Run
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recorded:
-    """One act of the ledger. A `result` of None: the daemon ended before it knew, so the signal may have been sent."""
+    """One act in the ledger.
+
+    A `result` of None means that the process ended before it had the answer, so the signal may have been sent.
+    """
 
     id: str
     rule: str
@@ -40,12 +44,16 @@ class Recorded:
 
     @property
     def is_on_fetch_loop(self) -> bool:
-        """True for a run of several statements."""
+        """True for a run of several statements, such as a loop of FETCH."""
         return is_fetch_loop(self.clock, start=self.run.start, statement=self.statement)
 
 
 def recall(memory: PolicyMemory, records: Iterable[Recorded], *, limits: Limits, at: datetime) -> PolicyMemory:
-    """The memory with what the ledger knows in it; `records` oldest first. Failures are counted from them alone."""
+    """Add the acts of the ledger to the memory. `records` are oldest first.
+
+    Ineffective acts are counted from the records alone. If the breaker was opened both in the memory and in the
+    records, the later time counts.
+    """
     stopped_at = memory.stopped_at
     memory = replace(memory, failures=0, stopped_at=None)
     known = list(records)
@@ -53,14 +61,14 @@ def recall(memory: PolicyMemory, records: Iterable[Recorded], *, limits: Limits,
         memory = _with_act(memory, each)
         memory = _with_key(memory, each, limits=limits, at=at)
         memory = replace(memory, last_act=max(memory.last_act or each.at, each.at))
-    for each in sorted(known, key=lambda record: record.outcome_at or record.at):  # failures count as they were seen
+    for each in sorted(known, key=lambda record: record.outcome_at or record.at):  # in the order of their outcomes
         memory = _with_failure(memory, each, limits=limits)
     stops = [each for each in (stopped_at, memory.stopped_at) if each is not None]
-    return replace(memory, stopped_at=max(stops, default=None))  # a ledger that knows less opens no door
+    return replace(memory, stopped_at=max(stops, default=None))  # records without the cause do not close the breaker
 
 
 def _with_act(memory: PolicyMemory, each: Recorded) -> PolicyMemory:
-    """The memory with one act in it; where nothing was done, what was remembered before stays true."""
+    """Add one act to the memory. A record of an act that was not done changes nothing."""
     left = state_on_record(each.result, each.outcome, hand=each.hand, fetch_loop=each.is_on_fetch_loop)
     if left is None:
         return memory

@@ -1,4 +1,7 @@
-"""Rules: which findings an operator wants acted on. A rule speaks about a finding if every condition holds."""
+"""Rules: which findings the operator wants to be acted on. A rule applies to a finding if all of its conditions hold.
+
+This module knows nothing of protections and limits.
+"""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -6,11 +9,11 @@ from datetime import timedelta
 from enum import StrEnum
 from fnmatch import fnmatchcase
 
-from watchdog.core.judging.evidence import Evidence, Finding, Kind
+from watchdog.core.judging.evidence import EVIDENCE, Evidence, Finding, Kind
 
 
 class Action(StrEnum):
-    """What a rule asks for."""
+    """The action that a rule asks for."""
 
     CANCEL = "cancel"
     OBSERVE = "observe"
@@ -18,7 +21,7 @@ class Action(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """Globs for roles, databases and jobs. A run without a usable key has no job, and no glob matches it."""
+    """Globs of roles, databases, jobs and application names. No glob matches the job of a run without a usable key."""
 
     roles: tuple[str, ...] = ()
     databases: tuple[str, ...] = ()
@@ -28,10 +31,11 @@ class Names:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """One rule, in the order of the configuration.
+    """One rule of the configuration.
 
-    `only` are conditions, each of which must hold where it is given; `ignore` beats them: one hit, and the rule does
-    not speak about the finding. `after` is the patience from the moment it became what `kind` says.
+    The finding must match each list in `only` that is not empty. It must match no list in `ignore`. `evidence` is empty
+    or holds the kinds of evidence of which the finding must have one. `after` is how long the rule waits after the run
+    became a finding of this `kind`. `writers` is True if transactions that have written may be cancelled.
     """
 
     name: str
@@ -46,7 +50,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Condition:
-    """One condition of a rule, and whether it holds for a finding: `explain` shows them all."""
+    """One condition of a rule, and whether it holds for a finding. The command `explain` shows all conditions."""
 
     name: str
     holds: bool
@@ -56,27 +60,27 @@ class Condition:
 
     @property
     def detail(self) -> str:
-        """What was seen and what was wanted, in words: put together only where somebody reads it."""
+        """What was seen and what was wanted, in words. The text is built only when it is shown."""
         return self.words.format(seen=", ".join(self.seen) or "none", wanted=", ".join(self.wanted))
 
 
-OVER_BUDGET_RULE = Rule(
-    name="over-budget",
+EVERY_ORPHAN_RULE = Rule(
+    name="every-orphan",
     kind=Kind.ORPHAN,
-    evidence=frozenset({Evidence.OVER_BUDGET}),
+    evidence=frozenset(kind.name for kind in EVIDENCE if kind.holds is not None),
     action=Action.CANCEL,
     only=Names(roles=("*",)),
 )
-"""The rule in force where the configuration has none: what would be cancelled if somebody armed it. Never armed."""
+"""Default rule if none is configured. It shows in dry run what would be cancelled. It is never armed."""
 
 
 def speaks(rule: Rule, finding: Finding) -> bool:
-    """True where every condition of `rule` holds for `finding`."""
+    """True if every condition of `rule` holds for `finding`."""
     return all(each.holds for each in conditions(rule, finding))
 
 
 def conditions(rule: Rule, finding: Finding) -> Iterator[Condition]:
-    """Every condition of `rule` with its answer, in the order in which they stand in the configuration."""
+    """Every condition of `rule`, and whether it holds for `finding`, in the order of the configuration."""
     yield Condition(
         name="finding",
         holds=rule.kind is finding.kind,
@@ -98,7 +102,7 @@ def conditions(rule: Rule, finding: Finding) -> Iterator[Condition]:
 
 
 def matches(value: str, globs: Iterable[str]) -> bool:
-    """True where one of the globs fits; case counts, and the empty value fits none."""
+    """True if one of the globs matches `value`. Case is significant. An empty value matches no glob."""
     return bool(value) and any(fnmatchcase(value, glob) for glob in globs)
 
 

@@ -1,4 +1,7 @@
-"""Whether a cluster may be acted on at this moment, and if not, every reason why."""
+"""Whether a cluster may be acted on now, and if not, all reasons why.
+
+This module owns the reasons and their texts. It knows nothing of how a reason is found out.
+"""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -7,7 +10,7 @@ from watchdog.core.acting.verdicts import Withheld
 
 
 class DisarmReason(StrEnum):
-    """What keeps a cluster from being acted on: a label of metrics. The first three are the configuration's."""
+    """Why a cluster is not acted on. The values are label values of metrics. The first four are those in `DRY`."""
 
     POLICY_MODE = "policy_mode"
     CLUSTER_MODE = "cluster_mode"
@@ -22,7 +25,10 @@ class DisarmReason(StrEnum):
     LEASE_TAKEN = "lease_taken"
     OTHER_DATABASE = "other_database"
     BEHIND_POOLER = "behind_pooler"
+    LEASE_UNREAD = "lease_unread"
     NOT_PERMITTED = "not_permitted"
+    UNTESTED_VERSION = "untested_version"
+    STATEMENT_FAILED = "statement_failed"
     INCOMPLETE = "incomplete"
     UNREAD = "unread"
     WARMING_UP = "warming_up"
@@ -30,7 +36,7 @@ class DisarmReason(StrEnum):
 
 
 DRY = frozenset({DisarmReason.POLICY_MODE, DisarmReason.CLUSTER_MODE, DisarmReason.FLAG, DisarmReason.NO_RULE})
-"""With one of these the cluster is in dry run: what would be done is rehearsed."""
+"""Reasons for dry run. With one of them, an act is rehearsed instead of carried out."""
 
 _WITHHOLDS = {
     DisarmReason.DISARM_FILE: Withheld.NOT_ARMED,
@@ -43,8 +49,13 @@ _WITHHOLDS = {
     DisarmReason.LEASE_TAKEN: Withheld.NOT_LEADER,
     DisarmReason.OTHER_DATABASE: Withheld.NOT_LEADER,
     DisarmReason.BEHIND_POOLER: Withheld.NOT_LEADER,
+    DisarmReason.LEASE_UNREAD: Withheld.NOT_LEADER,
     DisarmReason.NOT_PERMITTED: Withheld.NOT_PERMITTED,
+    DisarmReason.UNTESTED_VERSION: Withheld.NOT_ARMED,
+    DisarmReason.STATEMENT_FAILED: Withheld.NOT_ARMED,
 }
+
+_STOPS_REHEARSALS = frozenset({DisarmReason.LEDGER_FAILED, DisarmReason.NOT_LEADER, DisarmReason.LEASE_UNREAD})
 
 EXPLAINED = {
     DisarmReason.POLICY_MODE: "policy.mode is dry-run",
@@ -60,6 +71,10 @@ EXPLAINED = {
     DisarmReason.LEASE_TAKEN: "somebody who is no pgwatchdog holds the lease's key",
     DisarmReason.OTHER_DATABASE: "connected to another database than lease_database",
     DisarmReason.BEHIND_POOLER: "connected through a pooler",
+    DisarmReason.LEASE_UNREAD: "the lease cannot be read, so it is not known who leads",
+    DisarmReason.UNTESTED_VERSION: "the server is newer than every version that this pgwatchdog was tested with; "
+    "allow_untested on the cluster lets it act",
+    DisarmReason.STATEMENT_FAILED: "a statement that acts depend on fails",
     DisarmReason.NOT_PERMITTED: "our role may not cancel others' queries: GRANT pg_signal_backend",
     DisarmReason.INCOMPLETE: "other roles' sessions are hidden from us: GRANT pg_monitor",
     DisarmReason.UNREAD: "the cluster cannot be read",
@@ -70,9 +85,10 @@ EXPLAINED = {
 
 @dataclass(frozen=True, slots=True)
 class ActingStatus:
-    """Where we stand with one cluster. `actor` changes whenever an actor begins anew: start, takeover, new rules.
+    """Whether one cluster may be acted on.
 
-    `at_once`: no actor at all but a single look, for which there is nothing to warm up and no limit to keep.
+    `actor` is a number that changes with each new actor, such as after a start, after the lease was taken, or after a
+    change of the rules. `at_once` is True for a single look, which has no actor. It needs no warm-up and has no limits.
     """
 
     actor: int = 0
@@ -86,22 +102,23 @@ class ActingStatus:
 
     @property
     def withheld(self) -> Withheld | None:
-        """What withholds every act now, or None.
+        """The reason why every act is withheld now, or None.
 
-        In dry run only two do: a ledger that fails, and another watchdog that holds the lease, because it rehearses
-        and nothing is to be counted twice.
+        In dry run only a ledger that fails and a lease that another watchdog holds, or may hold, withhold an act:
+        the other one rehearses, and nothing is to be counted twice.
         """
         if self.rehearses:
-            hard = (
-                each for each in self.disarm_reasons if each in (DisarmReason.LEDGER_FAILED, DisarmReason.NOT_LEADER)
-            )
+            hard = (each for each in self.disarm_reasons if each in _STOPS_REHEARSALS)
             return next((_WITHHOLDS[each] for each in hard), None)
         return next((_WITHHOLDS[each] for each in self.disarm_reasons if each in _WITHHOLDS), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
-    """Whether our session leads, and if not, why; who holds the key, where that is known."""
+    """Whether pgwatchdog's session holds the lease, and if not, why.
+
+    The holder's pid and role oid are None if they are not known.
+    """
 
     leads: bool
     disarm_reason: DisarmReason | None = None
@@ -109,4 +126,4 @@ class Lease:
     holder_role: int | None = None
     just_acquired: bool = False
     held_by_other: bool = False
-    """By somebody else; by a prepared transaction where there is no pid."""
+    """Whether somebody else holds the lease. It is a prepared transaction if `holder_pid` is None."""

@@ -1,7 +1,7 @@
-"""The pure steps of a look after it has been judged, in the order in which they must be taken.
+"""The steps of a look after it has been judged, as pure functions.
 
-`follow_up` → `decide_on` → (acts are carried out) → `conclude`. Each takes what the one before it gives, so that
-neither the daemon nor a test can take them in another order. Asking the server in between is the caller's work.
+The order is `follow_up`, `decide_on`, then the acts are carried out, then `conclude`. Each step takes the return value
+of the step before it, so that they cannot be called in another order. The caller sends the statements in between.
 """
 
 from collections.abc import Iterable
@@ -23,7 +23,7 @@ from watchdog.core.observed.commands import Commands
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FollowedLook:
-    """A judged look that knows what came of earlier acts. `interval` is the one in force."""
+    """A judged look, with the outcomes of earlier acts. `interval` is the one in force."""
 
     snapshot: Snapshot
     judgement: Judgement
@@ -37,14 +37,14 @@ class FollowedLook:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecidedLook:
-    """A followed look with its verdicts, and the memory that knows them."""
+    """A followed look with its verdicts, and the memory after these verdicts."""
 
     followed: FollowedLook
     decisions: Decisions
     memory: PolicyMemory
 
 
-def follow_up(  # what a look knows by now
+def follow_up(  # all that is known of the look at this step
     snapshot: Snapshot,
     judgement: Judgement,
     *,
@@ -52,11 +52,12 @@ def follow_up(  # what a look knows by now
     policy: Policy,
     interval: timedelta,
     memory: PolicyMemory,
-    alive: frozenset[tuple[int, datetime]],
+    alive: frozenset[tuple[int, datetime]] | None,
 ) -> FollowedLook:
-    """See what came of earlier acts. A look at a part of the rows shows nothing of the kind.
+    """Find the outcomes of earlier acts. A snapshot without the rows of other roles shows no outcomes.
 
-    `alive` are sessions (pid and start) that are not in the snapshot and still there, idle.
+    `alive` are sessions (pid and start) that are not in the snapshot and still there, idle; None where the
+    server did not say.
     """
     effects: list[ObservedEffect] = []
     retries: list[Retry] = []
@@ -79,7 +80,7 @@ def follow_up(  # what a look knows by now
 
 
 def decide_on(look: FollowedLook, *, status: ActingStatus, commands: Commands) -> DecidedLook:
-    """Decide; a look that has read more first words is simply decided again."""
+    """Decide on the findings. It can be called again with the same look when more first words have been read."""
     decisions, memory = decide(
         look.judgement,
         at=look.snapshot.at,
@@ -93,7 +94,10 @@ def decide_on(look: FollowedLook, *, status: ActingStatus, commands: Commands) -
 
 
 def conclude(look: DecidedLook, results: Iterable[ActResult], *, judged: Memory) -> PolicyMemory:
-    """Remember what was carried out, and drop what is over; `judged` is the judge's memory after this look."""
+    """Remember the acts that were carried out, and drop what is over.
+
+    `judged` is the judge's memory after this look.
+    """
     at, memory = look.followed.snapshot.at, look.memory
     for result in results:
         memory = record_result(memory, result, at=at)

@@ -1,4 +1,7 @@
-"""Verdicts: what policy makes of a finding. Exactly one of four, each with what belongs to it and no more."""
+"""Verdicts: what policy decided about a finding. There are four kinds, and each finding has exactly one verdict.
+
+This module holds values only. It does not decide anything.
+"""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -9,14 +12,14 @@ from watchdog.core.judging.evidence import Finding
 
 
 class Hand(StrEnum):
-    """By whom an action is carried out: by a signal, or, in dry run, by recording that it would be."""
+    """How an action is carried out: by a signal, or in dry run by recording it without a signal."""
 
     SIGNAL = "signal"
     REHEARSE = "rehearse"
 
 
 class Withheld(StrEnum):
-    """Every reason why an action is withheld, in the order in which they are asked: a label of metrics."""
+    """The reasons why an action is withheld, in the order in which they are tested. They are label values."""
 
     SUPERUSER = "superuser"
     PROVIDER = "provider"
@@ -32,6 +35,7 @@ class Withheld(StrEnum):
     UNBOUND_JOB = "unbound_job"
     MAINTENANCE = "maintenance"
     COMMAND_UNREADABLE = "command_unreadable"
+    COMMAND_UNREAD = "command_unread"
     LAST_COPY = "last_copy"
     PATIENCE = "patience"
     REFUSED = "refused"
@@ -51,7 +55,7 @@ class Withheld(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observed:
-    """No action is asked for: `rule` only observes, or no rule matches (None)."""
+    """No action is asked for. `rule` observes only, or is None because no rule applies."""
 
     finding: Finding
     rule: Rule | None = None
@@ -60,7 +64,7 @@ class Observed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionWithheld:
-    """`rule` asks for an action, and `reason` is the first thing that speaks against it now."""
+    """`rule` asks for an action, which is withheld now. `reason` is the first reason."""
 
     finding: Finding
     rule: Rule
@@ -70,7 +74,7 @@ class ActionWithheld:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnderWay:
-    """The action was carried out at an earlier look, and its effect is awaited."""
+    """The action was carried out at an earlier look, and its effect is not known yet."""
 
     finding: Finding
     rule: Rule
@@ -89,16 +93,16 @@ class Due:
 
 
 Verdict = Observed | ActionWithheld | UnderWay | Due
-"""What policy makes of one finding. `rule` is the first that matches it; `passed_over` names the later ones that do."""
+"""The verdict on one finding. `rule` is the first rule that applies; `passed_over` names the later ones that apply."""
 
 
 def withheld_reason(verdict: Verdict) -> Withheld | None:
-    """Why an action is withheld; None where none is asked for, and where it is carried out."""
+    """Why an action is withheld; None if no action is asked for or if it is carried out."""
     return verdict.reason if isinstance(verdict, ActionWithheld) else None
 
 
 def action_of(verdict: Verdict) -> Action:
-    """What is asked for; without a rule, to observe."""
+    """The action that the rule asks for. Without a rule it is to observe."""
     return Action.OBSERVE if verdict.rule is None else verdict.rule.action
 
 
@@ -106,8 +110,9 @@ def action_of(verdict: Verdict) -> Action:
 class Decisions:
     """The verdicts of one look.
 
-    `news` are those that are said about their run for the first time, `due` those to be carried out now, in this
-    order. `waits` are the times after which another look may find a withheld action possible.
+    `news` are the verdicts that were not reported before for their run. `due` are those to be carried out now, in this
+    order. `waits` are the times after which a withheld action may become possible. `warming_up` is True while a new
+    actor does not act yet. `stopped` is True while the breaker is open.
     """
 
     verdicts: tuple[Verdict, ...] = ()

@@ -1,1 +1,4 @@
-"""The caller chain as arithmetic: copies, orphaned minutes, retry loops. Nothing else in the core uses it."""
+"""The caller chain as arithmetic: copies of a query, the time for which they run as orphans, and retry loops.
+
+No other package of the core uses this one. It uses no facts of a server.
+"""

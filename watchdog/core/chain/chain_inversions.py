@@ -1,14 +1,16 @@
-"""Inversions of a chain: where a child can outlive its parent's wait, and the number that mends it.
+"""Inversions of a chain: where a child can outlive its parent's wait, and the changed number that corrects it.
 
-The rule, at every layer, the database last: a child's total time ends before its parent's wait does. It is broken
+A parent is a layer. Its child is the layer below, or the query below the last layer. The total time of a child must end
+before the wait of its parent. There is an inversion
 
-- between two neighbours, where all attempts of the child together can take as long as the parent waits for one, and
-  the parent does not hand its deadline down;
-- within one layer, where its own attempts do not fit into its life: the last one is begun shortly before the end.
+- between a parent and its child, if all attempts of the child together can take as long as the parent waits for one
+  attempt, and the parent does not hand its deadline down;
+- within one layer, if its own attempts do not fit into its life, because the last attempt then starts shortly before
+  the end. The life of a layer ends with its lifetime, or with a deadline that its parent hands down.
 
-The walk goes from the outside in and counts each change that it names as made. So all of them together mend the chain,
-and a number further down fits the one above it. A chain with no inversion leaves nothing for nobody in `play`, whatever
-the query takes: only limits count here, and a query without statement_timeout has none.
+The layers are walked from the outermost to the innermost. Each change is applied before the walk goes on, so that all
+changes together correct the chain. In a chain without an inversion, no copy of `ladder.play` runs on after its callers
+stopped waiting, whatever `work` is, because only limits count here. A query without statement_timeout has no limit.
 """
 
 from collections.abc import Iterator
@@ -24,10 +26,11 @@ _MILLISECOND = timedelta(milliseconds=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inversion:
-    """A child that can go on for `total` while its parent waits `wait`; `key` at layer `place` is to become `to`.
+    """A child that can go on for `total` while its parent waits for `wait`, and the change that corrects it.
 
-    `total` is None for a child without any limit, `was` for what was not set, `place` where the key is the chain's own
-    (statement_timeout). A plain number is of attempts. `within`: parent and child are a layer's life and its attempts.
+    The change sets `key` of the layer at index `place` from `was` to `to`. An int is a number of attempts. `total` is
+    None if the child has no limit. `was` is None if the key was not set. `place` is None if the key is one of the chain
+    itself (statement_timeout). `within` is True for a layer whose own attempts do not fit into its life.
     """
 
     parent: str
@@ -42,29 +45,30 @@ class Inversion:
 
     @property
     def where(self) -> str:
-        """The key as a path in the configuration."""
+        """The path of the key in the configuration."""
         return f"chain.{self.key}" if self.place is None else f"chain.layers[{self.place}].{self.key}"
 
 
 def inversions(chain: Chain) -> list[Inversion]:
-    """Every inversion, outermost first; empty where no child can outlive its parent's wait."""
+    """All inversions, the outermost first. The list is empty if no child can outlive its parent's wait."""
     return list(_walk(chain))
 
 
 def changed(chain: Chain, inversion: Inversion) -> Chain:
-    """The chain with the one number changed that an inversion names."""
+    """The chain after the change that `inversion` names."""
     change = {inversion.key: inversion.to}
     if inversion.place is None:
-        return replace(chain, **change)  # type: ignore[arg-type]  # the key says which of the two types it has
+        return replace(chain, **change)  # type: ignore[arg-type]  # the type of the value depends on the key
     place = inversion.place
     layer = replace(chain.layers[place], **change)  # type: ignore[arg-type]  # as above
     return replace(chain, layers=(*chain.layers[:place], layer, *chain.layers[place + 1 :]))
 
 
 def under(wait: timedelta) -> timedelta:
-    """A time that ends before `wait` does: by a twentieth, five seconds at most, in whole milliseconds.
+    """A time below `wait` by a twentieth of it, but by at most five seconds.
 
-    By the doctor's margin. It has a floor of 1 ms, which suits a server's setting; here a number must be under another.
+    This is the margin that the doctor uses. The result is in whole milliseconds, unless that would be 0. The doctor's
+    value is at least 1 ms; here the result must be less than `wait`, even if `wait` is shorter than 1 ms.
     """
     below = wait - min(MAX_MARGIN, wait * MARGIN)
     whole = below // _MILLISECOND * _MILLISECOND
@@ -81,8 +85,8 @@ def _walk(chain: Chain) -> Iterator[Inversion]:
             found = _outliving(chain, place, wait=wait)
             chain = changed(chain, found)
             yield found
-        # A retry that is begun in the last minute has only what is left of the life, and so has all that ends with it:
-        # whoever does not, however far down, goes on.
+        # An attempt that starts shortly before the end of the layer's life is cut off with it. The work below a layer
+        # that does not hand its deadline down is not cut off: it goes on.
         ends_with_it = all(each.hands_down for each in chain.layers[place:])
         if life is not None and layer.attempts > 1 and not ends_with_it and _reaches(chain.open_act(place), life):
             found = _crowded(chain, place, life=life)
@@ -96,7 +100,12 @@ def _reaches(total: timedelta | None, limit: timedelta) -> bool:
 
 
 def _outliving(chain: Chain, place: int, *, wait: timedelta) -> Inversion:
-    """The layer below `place`, or the query, can go on for too long: which of its numbers to change, and to what."""
+    """The inversion between the layer at index `place` and its child, with the number of the child to change.
+
+    The number is statement_timeout if the child is the query, and the child's lifetime if it has one. Otherwise it is
+    the number of attempts if a smaller number fits, or if the pauses leave no time for the attempts. Otherwise it is
+    the timeout.
+    """
     parent, child, target = chain.layers[place].name, place + 1, under(wait)
     total = chain.total(child)
     if child == len(chain.layers):
@@ -150,7 +159,7 @@ def _outliving(chain: Chain, place: int, *, wait: timedelta) -> Inversion:
 
 
 def _crowded(chain: Chain, place: int, *, life: timedelta) -> Inversion:
-    """The attempts of one layer do not fit into its life."""
+    """The inversion within the layer at index `place`, whose attempts do not fit into its `life`."""
     layer = chain.layers[place]
     fitting = max(1, _fitting(layer, each=chain.each(place), life=life))
     child, total = f"its {layer.attempts} attempts", chain.open_act(place)
@@ -168,7 +177,7 @@ def _crowded(chain: Chain, place: int, *, life: timedelta) -> Inversion:
 
 
 def _fitting(layer: Layer, *, each: timedelta | None, life: timedelta) -> int:
-    """How many attempts surely end before the life does."""
+    """The largest number of attempts that end before `life` in any case; 0 if there is none."""
     if each is None:
         return 0
     counts = range(layer.attempts, 0, -1)

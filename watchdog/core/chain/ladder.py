@@ -1,27 +1,31 @@
-"""The retry ladder: one run of a chain played as events, exactly, with no clock.
+"""The retry ladder: all copies of the query that one run of a chain starts. They are computed exactly, without a clock.
 
-A layer that starts at s lives until e, the earlier of s + lifetime and of the deadline that its caller handed down.
-An attempt that begins at t is waited for until l, the earlier of t + timeout and of e. If the layer below succeeds
-before l, so does this one. If it fails before l, or nothing has come at l, the next attempt begins after the pause,
-unless that is not before e. What ties with l comes too late: who waits and who answers at the same instant is a race.
+A layer that starts at s ends at e, the earlier of s + lifetime and the deadline that its caller handed down. The layer
+waits for an attempt that starts at t until l, the earlier of t + timeout and e. If the layer below succeeds before l,
+this layer succeeds. If the layer below fails before l, or has not answered at l, the next attempt starts after the
+pause, but only before e. An answer at exactly l counts as too late, because which of the two comes first is a race.
 
 The query of an attempt is a copy. It ends at the earliest of start + work, start + statement_timeout, and the deadline
-of the innermost layer if that hands it down; nothing else ends it. It is wanted until the first layer above stops
-waiting for the attempt that it belongs to: from then on its result reaches nobody, and its minutes are for nobody.
+of the innermost layer if that layer hands it down. Nothing else ends it. A copy is wanted until the first layer above
+it stops waiting for the attempt that the copy belongs to. After that its result reaches nobody, and the time for which
+it runs on is called the time for nobody.
 
-The four rows of the published incident (scheduler, wrapper, worker, a query of 32.5 min; both functions are ended by
-their platform at 15 min), as this arithmetic gives them:
+As an example, this is the result for the four rows of the published incident. It has a scheduler, a wrapper, a worker
+and a query of 32.5 min. The platform ends the wrapper and the worker at 15 min. All figures are in minutes.
 
-1. As deployed. Wrapper and worker end at 15, the query at 32.5: 17.5 min for nobody.
-2. The wrapper waits 14 min for the worker, and its SDK makes up to 5 attempts. The second begins at 14, inside the
-   wrapper's last minute; the third would begin at 28 and never does. Copies at 0 and 14, wanted until 14 and 15, the
-   wrapper's end (not until 29, the second worker's): 18.5 + 31.5 = 50 min for nobody, 65 in all, two at once.
-3. The scheduler makes 7 attempts of that; each wrapper ends at 15, so they follow each other every 15 min. 7 x 50 and
-   7 x 65 min, 14 copies. At 45 min those from 14, 15, 29, 30, 44 and 45 run: six at once.
-4. The SDK makes one attempt, the worker sets statement_timeout to 14 min, the scheduler makes 3 attempts. Each fails
-   at 14 while its callers still wait until 15, and the next begins as it ends: one at once, 3 x 14 = 42 min.
+1. As deployed. The wrapper and the worker end at 15, the query at 32.5: 17.5 for nobody.
+2. The wrapper waits 14 for the worker, and its SDK makes up to 5 attempts. The second starts at 14, which is before the
+   wrapper's end at 15. The third would start at 28, which is after it. The copies start at 0 and 14. They are wanted
+   until 14 and 15, because the wrapper ends at 15 (the second worker would wait until 29). So 18.5 + 31.5 = 50 are for
+   nobody, of 65 in all, and two copies run at once.
+3. The scheduler makes 7 attempts of row 2. Each wrapper ends after 15, so the attempts start every 15. There are 14
+   copies, with 7 x 50 for nobody, of 7 x 65 in all. At 45, the copies that started at 14, 15, 29, 30, 44 and 45 run:
+   six at once.
+4. The SDK makes one attempt, the worker sets statement_timeout to 14, and the scheduler makes 3 attempts. Each query
+   fails after 14, while its callers still wait until 15. The next attempt starts when the query ends. So one copy runs
+   at once, and the database works for 3 x 14 = 42.
 
-Copies do not slow each other here: these are the minutes at best. What load does to them is `loop`'s subject.
+Here, copies do not slow each other down, so these figures are lower bounds. The effect of load is computed in `loop`.
 """
 
 from collections.abc import Sequence
@@ -33,7 +37,7 @@ from watchdog.core.chain.chain import ZERO, Chain, Layer, earliest
 
 
 class Result(StrEnum):
-    """What comes of a run; cheaply: nothing ran on after its callers had stopped waiting."""
+    """The result of a run. It fails cheaply if no copy ran on after its callers had stopped waiting."""
 
     SUCCEEDS = "succeeds"
     FAILS = "fails"
@@ -42,7 +46,7 @@ class Result(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """One execution of the query; `wanted_until` is when the first caller stops waiting for it, None: never."""
+    """One execution of the query. `wanted_until` is when the first caller stops waiting for it (None: never)."""
 
     start: timedelta
     end: timedelta
@@ -50,26 +54,26 @@ class Copy:
 
     @property
     def lasts(self) -> timedelta:
-        """How long the database works on it."""
+        """How long the database executes the copy."""
         return self.end - self.start
 
     @property
     def for_nobody(self) -> timedelta:
-        """How long it runs on after its caller has left."""
+        """How long the copy runs on after the first caller has stopped waiting."""
         return ZERO if self.wanted_until is None else max(ZERO, self.end - max(self.start, self.wanted_until))
 
 
 @dataclass(frozen=True, slots=True)
 class Ladder:
-    """All copies of one run, in the order of their starts."""
+    """All copies of one run, in the order of their starts, and the result of the run."""
 
     copies: tuple[Copy, ...]
     result: Result
 
     @property
     def at_once(self) -> int:
-        """The most copies that run at the same time."""
-        # An end sorts before a start at the same instant: a retry that begins as the last attempt ends is no overlap.
+        """The largest number of copies that run at the same time."""
+        # At the same time, an end sorts before a start, so a retry that starts when the last copy ends is no overlap.
         events = sorted([*((copy.start, 1) for copy in self.copies), *((copy.end, -1) for copy in self.copies)])
         running = most = 0
         for _, step in events:
@@ -79,12 +83,12 @@ class Ladder:
 
     @property
     def for_nobody(self) -> timedelta:
-        """Database time after the callers had left."""
+        """The time for which copies run on after their first caller has stopped waiting, added up over all copies."""
         return sum((copy.for_nobody for copy in self.copies), ZERO)
 
     @property
     def database(self) -> timedelta:
-        """Database time of all copies."""
+        """The time for which the database executes the copies, added up over all copies."""
         return sum((copy.lasts for copy in self.copies), ZERO)
 
 
@@ -95,7 +99,7 @@ class _Answer:
 
 
 def play(chain: Chain) -> Ladder:
-    """One run of the chain, from the outermost layer that waits at all."""
+    """The ladder of one run of the chain, from the outermost layer that waits for the query."""
     copies: list[Copy] = []
     waiting = chain.layers[chain.first_waiting :]
     answer = _try(chain, waiting, start=ZERO, deadline=None, wanted=None, copies=copies)
@@ -114,7 +118,10 @@ def _try(
     wanted: timedelta | None,
     copies: list[Copy],
 ) -> _Answer:
-    """One life of the outermost of `layers`, and of everything that it starts below, which may well outlive it."""
+    """The answer of the outermost of `layers`. The copies that it and the layers below start are added to `copies`.
+
+    A copy can outlive the layer that started it.
+    """
     if not layers:
         return _query(chain, start=start, deadline=deadline, wanted=wanted, copies=copies)
     layer, *below = layers

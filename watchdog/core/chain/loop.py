@@ -1,12 +1,12 @@
-"""When a spike becomes permanent: whether a retry loop feeds itself, and a simulation of one that does.
+"""Whether a retry loop sustains an overload after its cause is gone, and a simulation of such a spike.
 
-Utilisation rho is the share of the resource that the runs need on a normal day, R the retries of a run that gets no
-answer in time. If every attempt leaves its work behind, the bad state offers (R + 1)·rho of work: above 1 it feeds
-itself, once something has brought it about.
+The utilisation rho is the share of the resource that the runs need in normal operation. R is the number of retries of a
+run that gets no answer in time. If the work of every attempt goes on after its caller gave up, the load in an overload
+is (R + 1)·rho. If this is more than 1, the overload sustains itself.
 
-The simulation is exact and deterministic. A resource shares itself equally among the copies that run (n copies get
-1/n of it each); a run begins every `period` from 0:00 on, and `extra` more at `trigger`. A caller waits `patience` for
-each attempt and then tries again at once, if it may. What comes at the very instant of giving up comes too late.
+The simulation is exact and deterministic. The copies that run share the resource equally: each of n copies gets 1/n of
+it. A run starts every `period` from 0:00 on, and `extra` more runs start at `trigger`. A caller waits `patience` for
+each attempt and then retries immediately, if a retry is left. An answer at exactly the end of `patience` is too late.
 """
 
 import heapq
@@ -20,20 +20,23 @@ from watchdog.core.chain.chain import Chain, earliest
 from watchdog.core.chain.ladder import Copy, play
 
 ENDLESS = timedelta(days=36_500)
-"""Longer than any wait that can be configured, and short enough that ten thousand of them can still be added up."""
+"""Stands for work without an end. It is longer than any wait that can be configured, and short enough that a timedelta
+can hold the sum of ten thousand of them."""
 FIRSTS_PER_RETRY = 10
-"""Of the retry budget: one retry per ten first attempts, from an empty budget on."""
+"""Number of first attempts that allow one retry under a retry budget. At the start, no retry is allowed."""
 
 PLOTTED = 48
+"""Number of equal parts of the simulated time at whose ends the running copies are counted."""
+
 SETTLED = 8
-"""The last eighth of the simulated time says whether a loop has ended."""
+"""The loop has ended if no caller gave up in the last 1/SETTLED of the simulated time."""
 
 _TINY = 1e-6
-"""Seconds that rounding may cost: within them two events are one instant."""
+"""Seconds below which two events count as simultaneous, because of rounding."""
 
 
 class Remedy(StrEnum):
-    """What is done about work whose caller has given up, and about retries."""
+    """How the simulation treats the work of a caller that gave up, and retries."""
 
     NONE = "orphans, retries"
     CANCEL = "cancel on give-up"
@@ -43,27 +46,28 @@ class Remedy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """`copies` is what one run starts when no attempt is answered in time: R + 1."""
+    """The retry loop of a chain. `copies` is R + 1: the copies of one run if no attempt is answered in time."""
 
     copies: int
     utilisation: float
 
     @property
     def load(self) -> float:
-        """(R + 1)·rho."""
+        """The load in an overload: (R + 1)·rho."""
         return self.copies * self.utilisation
 
     @property
     def feeds_itself(self) -> bool:
-        """Whether the bad state, once it is there, stays."""
+        """True if an overload sustains itself."""
         return self.load > 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spike:
-    """Runs on a shared resource, and the few more at `trigger` that push it over. The defaults are the published one.
+    """The input of a simulation. The defaults are those of the published spike.
 
-    `patience` None: nobody gives up.
+    A run of `work` starts every `period`, and `extra` more runs start at `trigger`. `patience` is how long a caller
+    waits for one attempt; None means that no caller gives up. `lasting` is the simulated time.
     """
 
     period: timedelta = timedelta(minutes=10)
@@ -77,9 +81,11 @@ class Spike:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Course:
-    """What came of a spike. `in_flight` has a count for each 48th of the time, taken just before that moment.
+    """The result of a simulation.
 
-    `served` and `given_up` are the moments at which attempts were answered in time or left.
+    `in_flight` are the numbers of running copies at 0:00 and after each 48th of the simulated time, taken just before
+    that time. `served` are the times at which attempts were answered in time, `given_up` the times at which a caller
+    gave up. `retries` is the number of retries.
     """
 
     remedy: Remedy
@@ -91,25 +97,26 @@ class Course:
 
     @property
     def recovered(self) -> bool:
-        """Whether nobody gave up in the last eighth of the time."""
+        """True if no caller gave up in the last eighth of the simulated time."""
         return not self.given_up or self.given_up[-1] < self.lasting - self.lasting / SETTLED
 
     def served_between(self, start: timedelta, end: timedelta) -> int:
-        """How many attempts were answered in time from `start` to before `end`."""
+        """The number of attempts that were answered in time, from `start` to before `end`."""
         return sum(start <= each < end for each in self.served)
 
 
 def loop_of(chain: Chain) -> Loop | None:
-    """The chain's loop; None without a period."""
+    """The retry loop of `chain`, or None without a period."""
     if chain.period is None:
         return None
     return Loop(len(_overloaded(chain)[0]), chain.work / chain.period)
 
 
 def spike_of(chain: Chain) -> Spike | None:
-    """The published spike with the chain's own numbers, over 48 periods; None without a period.
+    """The published spike with the numbers of `chain`, over 48 periods; None without a period.
 
-    The callers' patience is that for the first copy, and every further copy counts as a retry after as long.
+    `patience` is how long the callers wait for the first copy. Each further copy counts as a retry with the same
+    patience.
     """
     if chain.period is None:
         return None
@@ -125,19 +132,19 @@ def spike_of(chain: Chain) -> Spike | None:
 
 
 def simulate(spike: Spike, remedy: Remedy) -> Course:
-    """The spike from 0:00 to its end under one remedy."""
+    """Simulate the spike from 0:00 to its end under one remedy."""
     return _Simulation(spike, remedy).play()
 
 
 def _overloaded(chain: Chain) -> tuple[tuple[Copy, ...], timedelta | None]:
-    """The copies of one run when no query ends by itself, and how long the callers wait for the first."""
+    """The copies of one run if no query ends by its own work, and how long the callers wait for the first copy."""
     copies = play(replace(chain, work=ENDLESS)).copies
     first = copies[0]
     return copies, earliest(first.wanted_until, None if first.end == ENDLESS else first.end)
 
 
 class _Kind(IntEnum):
-    """What happens first where it happens at the same instant."""
+    """The kinds of events. At the same time, the event with the lower number happens first."""
 
     GIVES_UP = 0
     BEGINS = 1
@@ -145,10 +152,10 @@ class _Kind(IntEnum):
 
 @dataclass(slots=True)
 class _Sharing:
-    """A resource that n copies share equally. Times in seconds.
+    """A resource that n copies share equally. Times are in seconds.
 
-    `got` is what a copy that has run since 0:00 would have got by now: a copy that begins ends when that has grown by
-    its work, whoever else comes and goes, so that an arrival changes one number and not every copy's rest.
+    `got` is the work that a copy would have received by now if it had run since 0:00. A copy ends when `got` has grown
+    by the copy's work since its start. So the start or end of one copy changes no stored value of another copy.
     """
 
     now: float = 0.0
@@ -162,7 +169,7 @@ class _Sharing:
 
     def next_end(self) -> float:
         while self._ends and self._ends[0][1] not in self.running:
-            heapq.heappop(self._ends)  # cancelled
+            heapq.heappop(self._ends)  # this copy was cancelled
         return self.now + (self._ends[0][0] - self.got) * len(self.running) if self._ends else inf
 
     def advance(self, moment: float) -> None:
@@ -177,7 +184,7 @@ class _Sharing:
 
 
 class _Simulation:
-    """One course in the making. A copy's number is its place in the order of starts."""
+    """The state of a simulation. Each copy is identified by a number."""
 
     def __init__(self, spike: Spike, remedy: Remedy) -> None:
         self._remedy = remedy
@@ -196,7 +203,7 @@ class _Simulation:
         period = spike.period.total_seconds()
         begins = [number * period for number in range(-int(-self._end // period))]
         begins += [spike.trigger.total_seconds()] * spike.extra
-        # An event: when, which kind, of which copy, and how many attempts its run has made before it.
+        # An event is its time, its kind, its copy, and the number of attempts that the run has made before this copy.
         self._events = [(moment, _Kind.BEGINS, next(self._numbers), 0) for moment in sorted(begins)]
 
     def play(self) -> Course:

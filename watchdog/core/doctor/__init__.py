@@ -1,1 +1,4 @@
-"""The doctor: named checks of one server, and the SQL that closes what they find. Nothing else in the core uses it."""
+"""The doctor: named checks of one server, and the SQL that corrects what they find.
+
+No other package of the core uses this one. It sends no statement: it compares facts and gives SQL as text.
+"""

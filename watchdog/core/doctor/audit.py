@@ -1,4 +1,7 @@
-"""The audit of one server: every check in one list. Changes nothing, and knows no SQL but what it prints."""
+"""The audit of one server: all checks in one list. The checks of the server as a whole are made here.
+
+This module changes nothing on the server. It knows no SQL but the text that is printed.
+"""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -16,12 +19,13 @@ from watchdog.core.observed.services import Service
 from watchdog.core.present.phrases import span
 
 KEEPALIVE_BOUND = timedelta(minutes=5)
+"""Largest tcp_keepalives_idle that is accepted."""
 
 
 def audit(facts: Facts, *, book: BudgetBook, runner: str | None = None) -> list[Check]:
-    """Every check, in the order in which people should read them: what we may and see, then the roles.
+    """All checks, in the order in which they are shown.
 
-    `runner` is the role that will run the remedies; without one a superuser.
+    `runner` is the role that will run the SQL; without one it is a superuser.
     """
     checks = [
         *audit_rights(facts),
@@ -34,7 +38,7 @@ def audit(facts: Facts, *, book: BudgetBook, runner: str | None = None) -> list[
 
 
 def unread(detail: str) -> list[Check]:
-    """The one check of a server that could not be read."""
+    """The single failed check of a server that could not be read."""
     return [failed("connection", detail, "nothing else could be checked")]
 
 

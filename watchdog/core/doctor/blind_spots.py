@@ -1,4 +1,7 @@
-"""Blind spots: what the watch cannot judge, and what of the configuration matches nothing."""
+"""Blind spots: the sessions that cannot be judged, and the configuration that matches nothing on the server.
+
+This module reads facts. It knows nothing of how they are read from the server.
+"""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -10,13 +13,14 @@ from watchdog.core.judging.budgets import BudgetBook
 from watchdog.core.judging.jobs import JobClaim, NoKey, read_name
 
 GENERIC = frozenset({"PostgreSQL JDBC Driver", "psql", "DBeaver", "pgAdmin", "python", "node", "app", "unknown", ""})
-"""Names that say nothing about the caller: drivers' and tools' own defaults."""
+"""Values of application_name that do not identify the caller. They are defaults of drivers and tools."""
 
 MAX_NAMED = 8
+"""Upper bound of the names that one check lists."""
 
 
 def audit_blind_spots(facts: Facts, *, book: BudgetBook) -> Iterator[Check]:
-    """What is out of sight, or seen and not judged."""
+    """The checks for sessions that are not visible, and for sessions that are visible and not judged."""
     yield from _tracking(facts)
     yield from _query_ids(facts)
     yield from _names(facts, book=book)

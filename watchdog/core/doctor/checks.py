@@ -1,4 +1,7 @@
-"""The words of the audit: a check has a name, a status, the facts that it saw, and a hint."""
+"""The result of a check: its name, its status, what it saw, a hint, and the SQL that corrects it.
+
+This module knows nothing of the individual checks.
+"""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -7,7 +10,7 @@ from watchdog.core.doctor.changes import Remedy
 
 
 class Status(StrEnum):
-    """How a check ended, gravest last but for `unknown`, which is what could not be told."""
+    """The status of a check, the gravest last. `unknown` means that the check could not decide."""
 
     OK = "ok"
     UNKNOWN = "unknown"
@@ -16,11 +19,16 @@ class Status(StrEnum):
 
 
 GRAVITY = {status: rank for rank, status in enumerate(Status)}
+"""Rank of each status. A higher number is graver."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One result. `scope` is `cluster`, `role NAME` or `role NAME in DATABASE`; `remedies` close the gap."""
+    """The result of one check.
+
+    `scope` is `cluster`, `role NAME` or `role NAME in DATABASE`. `remedies` are the changes that correct what was
+    found.
+    """
 
     name: str
     scope: str
@@ -36,22 +44,22 @@ class Check:
 
 
 def ok(name: str, saw: str, *, scope: str = "cluster") -> Check:
-    """A check that found nothing to say."""
+    """A check that found nothing to correct."""
     return Check(name=name, scope=scope, status=Status.OK, saw=saw)
 
 
 def warning(name: str, saw: str, hint: str, *, scope: str = "cluster", remedies: tuple[Remedy, ...] = ()) -> Check:
-    """Something that should be different."""
+    """A check that found something that should be changed."""
     return Check(name=name, scope=scope, status=Status.WARNING, saw=saw, hint=hint, remedies=remedies)
 
 
 def failed(name: str, saw: str, hint: str, *, scope: str = "cluster", remedies: tuple[Remedy, ...] = ()) -> Check:
-    """Something that makes orphans, or keeps us from seeing them."""
+    """A check that found a cause of orphans, or a reason why pgwatchdog cannot see them."""
     return Check(name=name, scope=scope, status=Status.FAILED, saw=saw, hint=hint, remedies=remedies)
 
 
 def unknown(name: str, saw: str, hint: str, *, scope: str = "cluster") -> Check:
-    """Something that could not be told."""
+    """A check that could not decide."""
     return Check(name=name, scope=scope, status=Status.UNKNOWN, saw=saw, hint=hint)
 
 

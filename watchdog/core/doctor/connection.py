@@ -8,9 +8,11 @@ from watchdog.core.acting.status import EXPLAINED, DisarmReason
 from watchdog.core.doctor.changes import LimitConnections, Remedy
 from watchdog.core.doctor.checks import Check, failed, ok, unknown, warning
 from watchdog.core.doctor.facts import Facts
-from watchdog.core.present.phrases import span
+from watchdog.core.present.phrases import span, untested_words
 
 CROWDED, FULL = 0.8, 0.95
+"""Shares of max_connections in use from which the check is a warning and from which it fails."""
+
 LEAST_TLS = (1, 2)
 """Older versions are deprecated (RFC 8996)."""
 
@@ -18,7 +20,8 @@ _TLS_VERSION = re.compile(r"TLSv(\d+)(?:\.(\d+))?")
 
 
 def audit_connection(facts: Facts) -> Iterator[Check]:
-    """One check for each property of our own connection."""
+    """One check for the server's version, and one for each property of our own connection."""
+    yield _version(facts)
     if facts.variables:
         yield ok("environment", f"libpq also took {', '.join(facts.variables)} from the environment")
     yield _pooler(facts)
@@ -27,6 +30,15 @@ def audit_connection(facts: Facts) -> Iterator[Check]:
     yield _connection_limit(facts)
     yield _idle_session(facts)
     yield _lease(facts)
+
+
+def _version(facts: Facts) -> Check:
+    version = facts.look.census.version
+    untested = untested_words(facts.look)
+    if untested is None:
+        return ok("version", f"PostgreSQL {version}")
+    hint = "it is watched; nothing is cancelled there without allow_untested: true on the cluster"
+    return warning("version", f"PostgreSQL {version}: {untested}", hint)
 
 
 def _pooler(facts: Facts) -> Check:

@@ -1,4 +1,7 @@
-"""What the doctor reads of one server, besides a look and a census."""
+"""What the doctor knows of one server: a look with its census, and further facts.
+
+This module holds values only. It knows nothing of the checks.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,7 +15,7 @@ from watchdog.core.present.look import Look
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoleFacts:
-    """One role of the server. `connection_limit` is -1 for none."""
+    """One role of the server. A `connection_limit` of -1 means no limit."""
 
     name: str
     can_login: bool
@@ -50,7 +53,7 @@ class Transport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnRole:
-    """The role that we are connected as, and what it may do beyond what it needs."""
+    """The role as which pgwatchdog is connected, its attributes, and the number of its sessions."""
 
     name: str
     superuser: bool
@@ -61,7 +64,7 @@ class OwnRole:
     connection_limit: int
     sessions: int
     reserved: bool | None
-    """Whether it may use reserved connections; None before 16."""
+    """Whether the role has the privileges of pg_use_reserved_connections; None before PostgreSQL 16."""
 
     has: frozenset[str] = frozenset()
     """The roles whose rights it has."""
@@ -71,7 +74,7 @@ class OwnRole:
 
     @property
     def excess(self) -> list[str]:
-        """The rights that nothing here needs."""
+        """The role attributes that pgwatchdog does not need."""
         rights = {
             "SUPERUSER": self.superuser,
             "CREATEROLE": self.create_role,
@@ -84,7 +87,7 @@ class OwnRole:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """Prepared transactions: they hold locks with no session at all."""
+    """The number of prepared transactions and the age of the oldest. They hold locks without a session."""
 
     count: int
     oldest: timedelta | None
@@ -92,11 +95,13 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """One server as the doctor sees it.
+    """The facts of one server.
 
-    `variables` are libpq's that took part in the connection; `set_role` are pairs of a login role that does not
-    inherit and a role without login that it may become; `members` are all memberships; `parameters` and `schemas` are
-    settings and schemas that tell a managed service.
+    - `set_role` are pairs of roles: a login role with NOINHERIT, and a role without login that it may SET ROLE to.
+    - `members` are all memberships.
+    - `parameters` and `schemas` are the settings and the schemas that only a managed service has.
+    - `conflicts` is the number of queries that were cancelled by conflicts with recovery.
+    - `variables` are the names of libpq's environment variables that were used for the connection.
     """
 
     look: Look
@@ -112,19 +117,19 @@ class Facts:
     schemas: frozenset[str] = frozenset()
     variables: tuple[str, ...] = ()
     silence: timedelta = timedelta(0)
-    """How long our own session is silent at most."""
+    """The idle_session_timeout that pgwatchdog sets for its own session."""
 
     names: tuple[str, ...] = field(default=())
-    """The application names of every client session, idle ones too."""
+    """The application names of all other client sessions, including idle ones."""
 
     @property
     def settings(self) -> StoredSettings:
-        """What is stored, and the server's own values."""
+        """The settings stored for roles and databases, and the server's own values."""
         return self.look.census.settings
 
     @property
     def server_version(self) -> int:
-        """As the server counts."""
+        """The server's version as in `server_version_num`, such as 180006."""
         return self.look.census.server_version
 
     @property

@@ -1,4 +1,7 @@
-"""The least-privilege role as SQL, for dry run and for acting, each grant with its reason."""
+"""The SQL that creates a role with the least privileges, for dry run and for acting. Each grant states its reason.
+
+This module knows no server: it makes text from a role name and a version.
+"""
 
 import re
 import textwrap
@@ -7,6 +10,7 @@ from watchdog.core.observed.services import Service
 
 WIDTH = 117
 RESERVED_FROM = 160_000
+"""First version with the role pg_use_reserved_connections."""
 
 _CREATE = """\
 -- The role that pgwatchdog connects as. Run it as superuser (or CREATEROLE with the grants named here), once per
@@ -35,9 +39,10 @@ _PLAIN = re.compile(r"[a-z_][a-z0-9_]*")
 
 
 def grants(*, role: str, version: int, acting: bool, only: tuple[str, ...] = (), service: Service | None = None) -> str:
-    """SQL for `role` on a server of `version` (160000 for 16). `only`: act on these roles alone, by membership.
+    """The SQL for `role` on a server of `version` (160000 for PostgreSQL 16).
 
-    `service`: with what differs on this managed service, as a comment.
+    If `acting`, it also grants the right to cancel. `only` restricts it to the queries of these roles, by membership in
+    them. For a managed `service` it begins with a comment that says what differs there.
     """
     name = _quoted(role)
     parts = [] if service is None else [_of_service(service)]

@@ -1,4 +1,7 @@
-"""The remedies of an audit as one block of SQL: to be reviewed, and then piped to psql by the role it was made for."""
+"""The changes of all checks of an audit as one block of SQL, which an administrator reviews and then runs with psql.
+
+This module knows nothing of the individual checks.
+"""
 
 from collections.abc import Iterable
 
@@ -9,9 +12,9 @@ RELOAD = "SELECT pg_reload_conf();"
 
 
 def block(checks: Iterable[Check], *, server: str, runner: str | None = None) -> str:
-    """Each change once, with the check that asks for it and its reason; existing sessions keep what they have.
+    """The block of SQL. Each change occurs once, below the check that first asks for it and what the check saw.
 
-    `runner` is the role that will run it; without one a superuser. What it may not run is a comment.
+    `runner` is the role that will run the block; without one it is a superuser. What it may not run is a comment.
     """
     who = "a superuser" if runner is None else f"role {one_line(runner)}"
     lines = [

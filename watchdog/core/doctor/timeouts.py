@@ -1,8 +1,9 @@
-"""Timeouts that the server stores, held against the callers' budgets: where they let work outlive its caller.
+"""Checks of the stored timeouts against the callers' budgets: which of them let a statement outlive its caller.
 
-`statement_timeout` is placed under the smallest budget of a role by MARGIN, so that the server ends the statement
-before the caller gives up. Where the role has other work with a larger budget, it would end that as well: then the
-statement is withheld, with what each part of the work can set for its own transaction.
+The recommended statement_timeout is below the smallest budget of a role by MARGIN, so that the server ends the
+statement before the caller gives up. If the role has other work with a larger budget, that timeout would end it as
+well. Then the statement is withheld, with the value that each part of the work can set with SET LOCAL.
+This module knows no sessions: it compares stored settings with budgets.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -16,20 +17,30 @@ from watchdog.core.judging.timeout_inversions import MARGIN, MAX_MARGIN, StoredT
 from watchdog.core.present.phrases import span
 
 LEAST = timedelta(milliseconds=1)
+"""Lower bound of a recommended timeout, because 0 would turn it off."""
+
 TRANSACTION_TIMEOUT_FROM = 170_000
+"""First version with transaction_timeout."""
+
 CHECK_INTERVAL = timedelta(seconds=10)
+"""Recommended client_connection_check_interval."""
+
 LOCK_SHARE = 0.5
-"""Of the budget: whoever waits longer for a lock than that has no time left for the work."""
+"""Share of the budget from which the recommended lock_timeout is computed. A statement that waits longer for a lock has
+too little time left for its work."""
 
 
 def placed_under(budget: timedelta) -> timedelta:
-    """A timeout under a budget by the margin: a twentieth, five seconds at most, in whole milliseconds."""
+    """A timeout below a budget by a twentieth of it, but by at most five seconds, in whole milliseconds."""
     margin = min(MAX_MARGIN, budget * MARGIN)
     return max(LEAST, timedelta(milliseconds=int((budget - margin) / timedelta(milliseconds=1))))
 
 
 def audit_timeouts(facts: Facts, *, book: BudgetBook) -> Iterator[Check]:
-    """One check for each setting, role with a budget, and database where it differs."""
+    """One check for each timeout and each role with a budget.
+
+    statement_timeout is also checked for each database with a stored value.
+    """
     for role in _judged(facts, book=book):
         for timeout in stored_timeouts(facts.settings, book=book, roles=[role.name]):
             yield _statement(timeout, role=role, book=book)
@@ -42,7 +53,10 @@ def audit_timeouts(facts: Facts, *, book: BudgetBook) -> Iterator[Check]:
 
 
 def _judged(facts: Facts, *, book: BudgetBook) -> list[RoleFacts]:
-    """The roles that can log in and have a budget; superusers are not judged by timeouts of theirs."""
+    """The roles that can log in and have a budget. Superusers are left out.
+
+    pgwatchdog's own role is left out unless the configuration names it.
+    """
     named = {*book.roles, *(role for rule in book.jobs for role in rule.roles)}
     return [
         each
@@ -149,7 +163,11 @@ def _checked(
     hint: str,
     remedy: Remedy,
 ) -> Check:
-    """The value of one setting for one role, and the remedy that sets a better one; `{}` stands for the value."""
+    """Check the value of one setting for one role.
+
+    `saw` is the text if the value is `fine`, `amiss` if it is not; `{}` in them stands for the value. `remedy` sets a
+    better value.
+    """
     value = _effective(facts, role, name)
     scope = _scope(role.name, None)
     if value is None:
@@ -214,7 +232,7 @@ def _sparing(
 
 
 def spelled(value: timedelta) -> str:
-    """As the server reads it back exactly, in the largest unit that is whole."""
+    """The value in the largest unit in which it is a whole number, so that the server reads it back exactly."""
     milliseconds = int(value / timedelta(milliseconds=1))
     for unit, size in (("min", 60_000), ("s", 1000)):
         if milliseconds % size == 0:

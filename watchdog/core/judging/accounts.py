@@ -1,8 +1,8 @@
-"""What accumulates: seconds of work, the part of it for nobody, copies and windows begun.
+"""The increments of the counters: running seconds, orphan seconds, started copies and started windows.
 
-Seconds are sampled at ticks only, rows times the time since the last tick: a look at a crossing happens
-because an orphan is there, and counting it would weigh orphans double. A copy begins when a backend begins
-to carry a key, not with each statement.
+Seconds are sampled at ticks only: each running row adds the time since the last tick. A look at a crossing adds none.
+It takes place only because a run becomes an orphan, so orphans would be counted twice. A copy is started when a backend
+is first seen with a job key, not with each statement. This module knows nothing of metrics and their labels' bounds.
 """
 
 from collections import Counter
@@ -14,15 +14,17 @@ from watchdog.core.judging.cases import Case, running
 from watchdog.core.judging.copies import CopyKey, copy_key
 
 FORGET_AFTER = timedelta(hours=1)
+"""Time after which a session or window that is no longer seen is forgotten."""
+
 ZERO = timedelta(0)
 
 Worker = tuple[str, str]
-"""Role and job, '' for no job: the labels of the shares."""
+"""Role and job. The job is '' for rows without one. They are label values of the counters of seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobSession:
-    """The key that one backend was last seen with, and when."""
+    """The key with which a backend was last seen, and the time of that look."""
 
     backend_start: datetime
     key: CopyKey
@@ -31,9 +33,10 @@ class JobSession:
 
 @dataclass(frozen=True, slots=True)
 class AccountMemory:
-    """What must be remembered so that nothing is counted twice; forgotten an hour after it was last seen.
+    """What must be remembered so that nothing is counted twice. An entry is dropped an hour after it was last seen.
 
-    `sessions` is kept by pid: an idle worker is in no snapshot, and its next statement is not a new copy.
+    The keys of `sessions` are pids. A session is remembered while it is idle and in no snapshot, so that its next
+    statement is not counted as a new copy. The values of `windows` are the times at which a window was last seen.
     """
 
     last_tick: datetime | None = None
@@ -43,7 +46,7 @@ class AccountMemory:
 
 @dataclass(frozen=True, slots=True)
 class CounterIncrements:
-    """What one look adds to the counters. Seconds are wall-clock seconds of running rows."""
+    """What one look adds to the counters. Seconds are wall-clock seconds, added up over the running rows."""
 
     running: Mapping[Worker, timedelta] = field(default_factory=dict)
     orphaned: Mapping[Worker, timedelta] = field(default_factory=dict)
@@ -54,7 +57,11 @@ class CounterIncrements:
 def account(
     cases: Iterable[Case], *, at: datetime, tick: bool, interval: timedelta, memory: AccountMemory, first: bool
 ) -> tuple[CounterIncrements, AccountMemory]:
-    """Add up one look; `first` looks after a start take stock and count nothing as begun."""
+    """The increments of one look, and the memory for the next one.
+
+    `first` is True for the first look after a start. It counts no copy and no window as started, because those that it
+    sees were there before.
+    """
     active = running(cases)
     span = _span(at, tick=tick, interval=interval, memory=memory)
     sessions, copies = _sessions_of(active, at=at, memory=memory)
@@ -75,10 +82,11 @@ def _span(at: datetime, *, tick: bool, interval: timedelta, memory: AccountMemor
 
 
 def _past_budget(case: Case) -> bool:
-    """Whether it counts as work for nobody, with the whole span, like the running seconds.
+    """True if the whole time since the last tick counts as orphan seconds of this row.
 
-    To count only the known part of the first span would lose, on average, what a run still does after its last tick:
-    a fifth of all orphan seconds under the workload of `make truth`.
+    The row may have passed its budget only after the last tick. The whole time is counted all the same, because a run
+    also goes on for some time after the last tick that saw it. To count only the time past the budget would lose a
+    fifth of all orphan seconds under the workload of `make truth`.
     """
     late = case.budget is not None and case.age > case.budget.limit
     return late or case.client_gone or case.deadline_passed

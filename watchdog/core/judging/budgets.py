@@ -1,6 +1,7 @@
 """Budgets: how long the caller of a role or a job waits before it gives up.
 
-Owns which budget applies to which row. Knows no rows' ages: comparing is the judge's work.
+This module owns the choice of the budget that applies to a row. It knows no ages: `overdue` compares an age with a
+budget.
 """
 
 from collections.abc import Mapping
@@ -11,21 +12,30 @@ from watchdog.core.judging.jobs import DEFAULT_PATTERN, BudgetSpec, JobClaim, Jo
 from watchdog.core.observed.activity import Clock
 
 DEFAULT_GRACE = timedelta(seconds=5)
-"""Drivers that cancel at their own timeout need about 0.3 s; a watchdog without grace races them."""
+"""Default grace. A driver that cancels at its own timeout needs about 0.3 s for it. Without grace, pgwatchdog would
+cancel at the same time."""
 
 DEFAULT_SKEW = timedelta(seconds=2)
-"""How far the clocks of callers who state a deadline may be from the server's."""
+"""Default of the largest difference between the server's clock and the clock of a caller that states a deadline."""
 
 MIN_INTERVAL = timedelta(seconds=1)
-"""No cluster is looked at more often; a smaller budget belongs into the server's own statement_timeout."""
+"""Lower bound of the interval between two ticks. A budget shorter than this should be enforced by the server, with
+statement_timeout."""
 
 DEFAULT_NEARING = 0.8
+"""Default share of the budget from which a run is nearing."""
+
 DEFAULT_JOBS = (JobRule(pattern=parse_pattern(DEFAULT_PATTERN)),)
+"""Job rules that apply if none is configured. They read job keys and set no budget."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """The budget that applies to one row. `source` is bounded by configuration and may be a label."""
+    """The budget that applies to one row.
+
+    `limit` is how long the caller waits, `holding` how long it may hold a transaction open. `source` names the
+    configured entry, such as `role:app`. Its values are bounded by the configuration, so it may be a label value.
+    """
 
     limit: timedelta
     grace: timedelta
@@ -35,13 +45,16 @@ class Budget:
 
     @property
     def crossing(self) -> timedelta:
-        """The age from which a run is an orphan."""
+        """The age at which a run becomes an orphan: the limit plus the grace."""
         return self.limit + self.grace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetBook:
-    """Every configured budget. An empty book judges nothing, and whoever reads it must say so."""
+    """Every configured budget.
+
+    If it is empty, no run can be over budget. A report must say so, because a lack of findings then means little.
+    """
 
     grace: timedelta = DEFAULT_GRACE
     nearing: float = DEFAULT_NEARING
@@ -52,10 +65,10 @@ class BudgetBook:
     provider_roles: frozenset[str] = frozenset()
 
     def budget(self, role: str, *, claim: JobClaim | None) -> Budget | None:
-        """The budget for a row of `role` that carries `claim`, or None where nothing is configured.
+        """The budget of a row of `role` with the job key `claim`, or None if no budget applies.
 
-        A job's budget replaces the role's for the roles that its rule names; elsewhere the smaller counts,
-        because a name is only a claim.
+        For a role that is listed in the job's rule, the job's budget replaces the role's. For any other role, the
+        smaller of the two applies, because a session can set any application_name.
         """
         keyed = claim is not None
         by_role = self._by_role(role, keyed=keyed)
@@ -68,23 +81,23 @@ class BudgetBook:
         return min(by_job, by_role, key=lambda budget: budget.limit)
 
     def is_detached(self, role: str, *, claim: JobClaim | None) -> bool:
-        """True where callers of this role or job leave on purpose: then a client that is gone proves nothing."""
+        """True if callers of this role or job disconnect on purpose. A client that is gone is then no evidence."""
         own = self.roles.get(role)
         job = None if claim is None else claim.rule.budget_spec(claim.key.job)
         return (own is not None and own.detached) or (job is not None and job[1].detached)
 
     @property
     def empty(self) -> bool:
-        """True where no row at all could be judged."""
+        """True if no budget is configured."""
         return not self.crossings()
 
     @property
     def smallest_crossing(self) -> timedelta | None:
-        """The smallest budget plus grace of the book: what the interval in force must not exceed."""
+        """The smallest budget plus its grace, or None if there is no budget. It is an upper bound of the interval."""
         return min(self.crossings().values(), default=None)
 
     def crossings(self) -> dict[str, timedelta]:
-        """Every configured budget with its grace, by the name that metrics and findings give it."""
+        """Every configured budget plus its grace, by its name in metrics and findings."""
         found = {f"role:{name}": each.limit + self._grace(each) for name, each in self.roles.items()}
         for rule in self.jobs:
             found |= {f"job:{name}": each.limit + self._grace(each) for name, each in rule.budgets.items()}
@@ -93,7 +106,7 @@ class BudgetBook:
         return found
 
     def sources(self) -> dict[str, timedelta]:
-        """Every configured budget by the name that metrics and findings give it."""
+        """Every configured budget by its name in metrics and findings."""
         found = {f"role:{name}": each.limit for name, each in self.roles.items()}
         for rule in self.jobs:
             found |= {f"job:{name}": each.limit for name, each in rule.budgets.items()}

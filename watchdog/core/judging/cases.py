@@ -1,6 +1,6 @@
-"""A row made ready for judging: which key it carries, which budget applies, which run it is, how old.
+"""A row with all that is needed to judge it: its job key, its budget, its run, and its age.
 
-Owns the choice of the clock for a row. Compares nothing with a budget yet.
+This module owns the choice of the clock for a row. It does not compare an age with a budget.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,12 +15,16 @@ from watchdog.core.observed.activity import ActivityKind, Backend, ClientEndpoin
 from watchdog.core.observed.sockets import StatementRun, statement_run
 
 A_MOMENT = timedelta(milliseconds=100)
-"""Between two stamps of one piece of work."""
+"""Longest time between two timestamps that the server takes for one piece of work, such as those of BEGIN and of the
+statement after it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Naming:
-    """The name of one open transaction, and since when it has it if it had another one before."""
+    """The application_name of a session with an open transaction.
+
+    `since` is when it got this name, or None if it has had the name since the transaction was first seen.
+    """
 
     backend_start: datetime
     transaction: datetime
@@ -31,15 +35,15 @@ class Naming:
 Network = IPv4Network | IPv6Network
 
 Namings = Mapping[int, Naming]
-"""By pid, for the transactions of the last look."""
+"""The names of the sessions that were in a transaction at the last look, by pid."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
     """One running or holding backend with all that is needed to judge it.
 
-    `talking`: a statement arrived within the last interval although the run is older than that, which
-    proves that its client is still there.
+    `claim` is None if the row has no usable job key. `talking` is True for a run of several statements if the latest of
+    them arrived within the last interval. This shows that the client is still there.
     """
 
     backend: Backend
@@ -57,17 +61,17 @@ class Case:
 
     @property
     def key(self) -> JobKey | None:
-        """The usable job key, if the row carries one."""
+        """The usable job key, or None if the row has none."""
         return None if self.claim is None else self.claim.key
 
     @property
     def job(self) -> str:
-        """The job without its window, '' for rows without a usable key: the label `job_key`."""
+        """The job without its window, or '' for a row without a usable key. It is the value of the label `job_key`."""
         return "" if self.claim is None else self.claim.key.job
 
     @property
     def works(self) -> bool:
-        """True while it executes something; by clock run also between two statements of the same run."""
+        """True while the backend executes something. By the run clock, also between two statements of the same run."""
         match self.clock:
             case Clock.STATEMENT:
                 return self.activity is ActivityKind.RUNNING
@@ -77,12 +81,15 @@ class Case:
 
     @property
     def used(self) -> float | None:
-        """The share of the budget that is used, grace not counted."""
+        """The age as a share of the budget without grace, or None without a budget."""
         return None if self.budget is None else self.age / self.budget.limit
 
 
 def namings_of(snapshot: Snapshot, *, before: Namings) -> dict[int, Naming]:
-    """The names of this snapshot's transactions: work under a new name begins with its own first statement."""
+    """The names of the sessions that are in a transaction, by pid.
+
+    A session that changes its name inside a transaction begins a new run with its first statement under the new name.
+    """
     namings = {}
     for backend in snapshot.backends:
         if backend.transaction is not None:
@@ -102,10 +109,10 @@ def cases_of(
     networks: tuple[Network, ...] = (),
     gone: frozenset[StatementRun] = frozenset(),
 ) -> tuple[list[Case], int]:
-    """The cases of a snapshot, oldest first, and how many running rows show no start and cannot be judged.
+    """The cases of a snapshot, oldest first, and the number of rows that cannot be judged because they show no start.
 
-    Names from `pooled` roles, and of clients in `networks`, are not read: a transaction pooler hands a stale name to
-    its next client.
+    The names of sessions of `pooled` roles and of clients in `networks` are not read, because a transaction pooler
+    leaves the name of one client on the session that the next client uses.
     """
     cases = []
     unreadable = 0
@@ -121,7 +128,7 @@ def cases_of(
         else:
             left = statement_run(backend) in gone and not book.is_detached(backend.role, claim=case.claim)
             until = _until_deadline(case, at=snapshot.at, skew=book.clock_skew)
-            if left or until is not None:  # few: copying each case would take as long as making it
+            if left or until is not None:  # only these, because to copy a case takes as long as to make it
                 passed = until is not None and until <= timedelta(0)
                 case = replace(case, client_gone=left, deadline_passed=passed, until_deadline=until)
             cases.append(case)
@@ -136,21 +143,22 @@ def _is_in(client: ClientEndpoint | None, networks: tuple[Network, ...]) -> bool
 
 
 def _until_deadline(case: Case, *, at: datetime, skew: timedelta) -> timedelta | None:
-    """How long until the caller's own deadline is surely over, its clock being off by `skew` at most."""
+    """The time until the caller's deadline has certainly passed, if the caller's clock is wrong by `skew` at most."""
     deadline = None if case.claim is None else case.claim.deadline
     return None if deadline is None else deadline + skew - at
 
 
 def is_fetch_loop(clock: Clock, *, start: datetime, statement: datetime | None) -> bool:
-    """True for a run of several statements (a keyed loop over a cursor): the present one is later than the run's start.
+    """True for a run of several statements, such as a loop of FETCH: the current one started later than the run.
 
-    A BEGIN and its statement, and Parse and Bind, are stamped a moment apart: only a clearly later one counts.
+    The difference must be more than `A_MOMENT`, because the server takes the timestamps of a BEGIN and the statement
+    after it, and those of Parse and Bind, at slightly different times.
     """
     return clock is Clock.RUN and statement is not None and statement - start > A_MOMENT
 
 
 def running(cases: Iterable[Case]) -> list[Case]:
-    """Only the cases whose backend executes something now."""
+    """The cases whose backend executes something now."""
     return [case for case in cases if case.activity is ActivityKind.RUNNING]
 
 
@@ -176,7 +184,7 @@ def _case(
     if start is None:
         return None
     if since is not None and since.at > start.at:
-        start = since  # what the session did in this transaction under its old name is not this run's
+        start = since  # the work under the session's old name in this transaction belongs to another run
     return Case(
         backend=backend,
         activity=backend.activity,

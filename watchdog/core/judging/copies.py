@@ -1,7 +1,8 @@
-"""Copies of one job and window: who is a duplicate, and who has been superseded by a retry.
+"""Copies of one job and window: which of them are duplicates, and which have been superseded by a retry.
 
-Windows, roles and databases never merge. Needs the runs of the last look (a younger copy must have stood
-in two) and, for a younger copy that waits for a lock, to know for whom.
+Copies of different windows, roles or databases are never grouped. This module needs the runs of the last look, because
+a younger copy must have been seen in two looks. For a younger copy that waits for a lock it needs the blocking pids. It
+knows nothing of what is done about a duplicate.
 """
 
 from collections import defaultdict
@@ -18,7 +19,7 @@ from watchdog.core.observed.wait_events import LOCK
 
 @dataclass(frozen=True, slots=True, order=True)
 class CopyKey:
-    """What makes two running backends copies of each other on one server."""
+    """The values that are equal for all copies of each other on one server."""
 
     database: str
     role: str
@@ -27,7 +28,7 @@ class CopyKey:
 
 
 def group_copies(cases: Iterable[Case]) -> dict[CopyKey, list[Case]]:
-    """The running, keyed cases by what they are copies of, each group oldest first."""
+    """The running cases with a usable job key, grouped by `CopyKey`. A group keeps the order, which is oldest first."""
     groups: dict[CopyKey, list[Case]] = defaultdict(list)
     for case in running(cases):
         if (key := copy_key(case)) is not None:
@@ -36,14 +37,17 @@ def group_copies(cases: Iterable[Case]) -> dict[CopyKey, list[Case]]:
 
 
 def copy_key(of: Case | Finding) -> CopyKey | None:
-    """What it is a copy of, or None without a usable key."""
+    """The group that a case or finding belongs to, or None without a usable job key."""
     if of.key is None:
         return None
     return CopyKey(of.backend.database, of.backend.role, of.key.job, of.key.window)
 
 
 def duplicates(groups: Mapping[CopyKey, Sequence[Case]], *, superseded: frozenset[Run]) -> list[Finding]:
-    """The oldest copies beyond the configured number; none for jobs that configure no number."""
+    """A finding for each of the oldest copies beyond the configured number; none if no number is configured.
+
+    Each group is oldest first.
+    """
     found = []
     for group in groups.values():
         for case in group[: _excess(group)]:
@@ -55,10 +59,11 @@ def duplicates(groups: Mapping[CopyKey, Sequence[Case]], *, superseded: frozense
 def superseded_runs(
     groups: Mapping[CopyKey, Sequence[Case]], *, seen: frozenset[Run], blocking: Blocking | None
 ) -> frozenset[Run]:
-    """The runs that a retry has taken the place of.
+    """The runs that have been replaced by a retry.
 
-    That needs as many younger copies as the job allows at once, each started at least `retry_gap` later, seen
-    in two looks and not waiting for the older one. Where it is unknown for whom it waits, nothing is proved.
+    A run is superseded if it has at least as many younger copies as the job allows at once. Each of them must have
+    started at least `retry_gap` later, must have been seen in two looks, and must not wait for the older run. A younger
+    copy that waits for a lock does not count if the blocking pids are not known.
     """
     return frozenset(
         older.run for group in groups.values() for older in group if _is_superseded(older, group, seen, blocking)

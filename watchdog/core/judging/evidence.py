@@ -1,4 +1,7 @@
-"""Findings and the evidence for them: the words in which the judge speaks."""
+"""Findings, their kinds, and the evidence for them.
+
+This module owns the table of all kinds of evidence. It knows nothing of what is done about a finding.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,9 +15,10 @@ from watchdog.core.observed.activity import Backend, Clock, Run
 
 
 class Evidence(StrEnum):
-    """How we know that nobody waits any more, weakest first.
+    """The evidence that nobody waits for a run any more, weakest first.
 
-    `superseded` proves a retry: it strengthens an orphan that other evidence made and never makes one.
+    `superseded` shows that a retry has replaced the run. It is added to a duplicate, and to an orphan that has other
+    evidence. Alone it does not make an orphan.
     """
 
     SUPERSEDED = "superseded"
@@ -25,9 +29,9 @@ class Evidence(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class EvidenceKind:
-    """One kind of evidence: its name, the test on a case, and what it means in words.
+    """One kind of evidence: its name, the test on a case, and its meaning in words.
 
-    `holds` is None where a case alone cannot show it. Such evidence strengthens an orphan and never makes one.
+    `holds` is None if one case is not enough for the test. Such evidence is added to an orphan that has other evidence.
     """
 
     name: Evidence
@@ -56,10 +60,11 @@ EVIDENCE: tuple[EvidenceKind, ...] = (
 """Every kind of evidence, weakest first."""
 
 STRENGTH = {kind.name: rank for rank, kind in enumerate(EVIDENCE)}
+"""Rank of each kind of evidence. A higher number is stronger."""
 
 
 class Kind(StrEnum):
-    """The kinds of finding; an orphan may be a duplicate as well, and then there are two findings."""
+    """The kinds of findings. If an orphan is also a duplicate, there are two findings for it."""
 
     ORPHAN = "orphan"
     DUPLICATE = "duplicate"
@@ -68,19 +73,20 @@ class Kind(StrEnum):
 
 
 ACTIONABLE = (Kind.ORPHAN, Kind.DUPLICATE)
-"""The kinds that a rule can be about."""
+"""Kinds of findings to which a rule can apply."""
 
 ALARMING = frozenset({Kind.ORPHAN, Kind.DUPLICATE, Kind.HOLDING})
-"""The kinds that make a report end with exit code 1; nearing is a warning."""
+"""Kinds of findings for which a report ends with exit code 1. `nearing` is not one of them, because it is a warning."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing found about one backend.
+    """One finding about one backend.
 
-    `running` is the age by `clock` (for holding: the age of the transaction). `blocks` and `alike` are None
-    where they were not asked or cannot be known, never 0 for want of an answer. `bound`: the configuration binds the
-    job to this role, so that its name may be believed.
+    `running` is the age of the run by `clock`; for the kind `holding` it is the age of the transaction. `blocks` is the
+    number of sessions that wait for this backend, `alike` the number of orphans with the same database, role and query
+    id. Both are None, not 0, if they are not known. `talking` is as in `cases.Case`. `bound` is True if the
+    configuration binds the job to this role, so that the session's job key can be trusted.
     """
 
     kind: Kind
@@ -98,12 +104,12 @@ class Finding:
 
     @property
     def strongest(self) -> Evidence | None:
-        """The evidence that metrics carry, so that sums over it are counts."""
+        """The strongest evidence. Metrics use it alone as a label, so that a sum over the label counts a run once."""
         return max(self.evidence, key=STRENGTH.__getitem__, default=None)
 
     @property
     def overrun(self) -> timedelta | None:
-        """How long past the end of its budget, without grace; None without a budget or inside it."""
+        """The time since the end of the budget, not counting grace; None without a budget and before its end."""
         if self.budget is None:
             return None
         limit = self.budget.holding if self.kind is Kind.HOLDING else self.budget.limit

@@ -1,7 +1,7 @@
-"""Job keys: what `application_name` says about the work that a session does.
+"""Job keys: what `application_name` says about the work of a session.
 
-Owns the pattern language and the reading of names. A name is a claim of its own session; what it
-may cost whom is decided elsewhere.
+This module owns the syntax of patterns and the parsing of names. It does not decide what follows from a job key. A
+session can set any name, so a job key is a claim and no proof.
 """
 
 import re
@@ -14,9 +14,10 @@ from ipaddress import ip_address
 from watchdog.core.observed.activity import Clock
 
 NAME_LIMIT = 63
-"""The server cuts application_name at 63 bytes (NAMEDATALEN - 1), silently."""
+"""Number of bytes at which the server truncates application_name, without an error (NAMEDATALEN - 1)."""
 
 FIRST_YEAR, LAST_YEAR = 2000, 2100
+"""Years from which and before which a deadline must lie to be accepted."""
 
 DEFAULT_PATTERN = "scan:{job}:{window}"
 FIELDS = ("job", "window", "deadline")
@@ -27,19 +28,19 @@ _FIELD = re.compile(r"\{([^{}]*)\}")
 
 
 class PatternError(ValueError):
-    """A job pattern that cannot be used; the message says what is wrong and what to write."""
+    """A job pattern that cannot be used. The message says what is wrong and what to write instead."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class JobKey:
-    """A job and its window, as one session's name gives them; window is '' where the pattern has none."""
+    """A job and its window, as read from a session's name. `window` is '' if the pattern has no window."""
 
     job: str
     window: str
 
 
 class NoKey(Enum):
-    """Why a name gives no key: it does not look like one, or it does and cannot be trusted."""
+    """Why a name has no usable job key: it does not look like one, or it looks like one and cannot be relied on."""
 
     NOT_A_KEY = "not_a_key"
     UNUSABLE = "unusable"
@@ -47,19 +48,22 @@ class NoKey(Enum):
 
 @dataclass(frozen=True, slots=True)
 class JobPattern:
-    """`scan:{job}:{window}` made ready for matching. A field never holds the separator behind it."""
+    """A parsed pattern such as `scan:{job}:{window}`. A field's value never contains the separator that follows it."""
 
     text: str
     prefix: str
     expression: re.Pattern[str]
 
     def read(self, name: str) -> tuple[JobKey, datetime | None] | NoKey:
-        """The key that `name` carries, and the caller's deadline. What is cut, ambiguous or incomplete is unusable."""
+        """The job key in `name` and the caller's deadline, if any; or the reason why there is no usable key.
+
+        A key is unusable if the name may be truncated, is ambiguous, matches only in part, or has no valid deadline.
+        """
         match = self.expression.fullmatch(name)
         if match is None:
             alike = bool(self.prefix) and name.startswith(self.prefix)
             return NoKey.UNUSABLE if alike else NoKey.NOT_A_KEY
-        # Servers before 16 write '?' for every byte outside ASCII: two names can have become one.
+        # A server before 16 replaces each byte outside ASCII by '?', so two different names can look the same.
         if len(name.encode()) >= NAME_LIMIT or "?" in name:
             return NoKey.UNUSABLE
         found = match.groupdict()
@@ -73,7 +77,7 @@ class JobPattern:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetSpec:
-    """A budget as configured, for one role or one job; what is None is taken from the book."""
+    """A budget as configured for one role or one job. For a value of None, a default applies (see `BudgetBook`)."""
 
     limit: timedelta
     grace: timedelta | None = None
@@ -84,7 +88,11 @@ class BudgetSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRule:
-    """One entry under `budgets.jobs`. Without `copies` and `retry_gap` copies are shown, never judged."""
+    """One entry under `budgets.jobs`.
+
+    Without `copies`, the job's copies are counted and none is a duplicate. A run can be superseded only if both
+    `copies` and `retry_gap` are set.
+    """
 
     pattern: JobPattern
     roles: frozenset[str] = frozenset()
@@ -93,7 +101,7 @@ class JobRule:
     budgets: Mapping[str, BudgetSpec] = field(default_factory=dict)
 
     def budget_spec(self, job: str) -> tuple[str, BudgetSpec] | None:
-        """The job's own budget or the one for `*`, with the name under which it is configured."""
+        """The job's own budget or the one for `*`, with the name under which it is configured; None without either."""
         for name in (job, "*"):
             if name in self.budgets:
                 return name, self.budgets[name]
@@ -102,19 +110,19 @@ class JobRule:
 
 @dataclass(frozen=True, slots=True)
 class JobClaim:
-    """A usable key, and the rule whose pattern read it."""
+    """A usable job key, and the rule whose pattern matched."""
 
     key: JobKey
     rule: JobRule
     deadline: datetime | None = None
-    """When the caller stops waiting, by its own clock."""
+    """The time at which the caller stops waiting, by the caller's clock; None if the name states none."""
 
 
 def parse_pattern(text: str) -> JobPattern:
-    """Make a pattern from its configured text.
+    """Parse the configured text of a pattern.
 
     Raises:
-        PatternError: no `{job}`, an unknown or repeated field, or two fields without a separator.
+        PatternError: `{job}` is missing, a field is unknown or repeated, or two fields have no separator.
 
     """
     pieces = _FIELD.split(text)
@@ -128,7 +136,7 @@ def parse_pattern(text: str) -> JobPattern:
 
 
 def read_name(name: str, *, rules: Iterable[JobRule]) -> JobClaim | NoKey:
-    """Read a session's name with the first rule whose pattern fits it; what a pooler put behind it is taken off."""
+    """Read a session's name with the first rule whose pattern matches. The suffix of a pooler is removed first."""
     name, _ = split_client(name)
     result = NoKey.NOT_A_KEY
     for rule in rules:
@@ -141,7 +149,7 @@ def read_name(name: str, *, rules: Iterable[JobRule]) -> JobClaim | NoKey:
 
 
 def _instant(text: str) -> datetime | None:
-    """Seconds since 1970 as an instant; None for anything else, and for what lies outside of this century."""
+    """A text of seconds since 1970 as an instant; None if it is no number or lies outside of the accepted years."""
     try:
         found = datetime.fromtimestamp(float(text), tz=UTC)
     except (ValueError, OverflowError, OSError):
@@ -150,7 +158,11 @@ def _instant(text: str) -> datetime | None:
 
 
 def split_client(name: str) -> tuple[str, str | None]:
-    """A name without what PgBouncer's application_name_add_host has put behind it, and that: the true client."""
+    """Split a name into the application's own name and the client's address, which PgBouncer may have appended.
+
+    PgBouncer appends the address of the real client if its `application_name_add_host` is on. The second value is None
+    if there is no such suffix.
+    """
     match = _POOLERS_SUFFIX.fullmatch(name)
     if match is None or not (_POOLERS_UNIX.fullmatch(match["address"]) or _is_address(match["address"])):
         return name, None

@@ -1,7 +1,7 @@
-"""The judge: one snapshot against the budgets, with what the last looks left behind.
+"""The judge: one snapshot is compared with the budgets and with the memory of the last looks.
 
-Pure: the same snapshot, book and memory give the same judgement, so a look that has learnt more (who blocks
-whom) is simply judged again.
+The same snapshot, budgets and memory give the same judgement. So a snapshot is judged a second time with the same
+memory once the blocking pids are known. This module knows nothing of rules and acts.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,12 +22,12 @@ from watchdog.core.observed.census import Census
 from watchdog.core.observed.sockets import StatementRun
 
 BLIND_REASONS = ("insufficient_privilege", "tracking_off", "unusable_key", "no_budget", "no_start")
-"""Why a session is not judged, or only in part."""
+"""Reasons why a session is not judged or only judged in part. They are label values of a metric."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a budgeted run had come when it was last seen."""
+    """How much of its budget a run had used when it was last seen. `budget` is the budget's source, `used` a share."""
 
     budget: str
     used: float
@@ -35,10 +35,12 @@ class Progress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """What one look hands to the next. Bounded by what is there now, and by the hour of the accounts.
+    """What the judge remembers from one look for the next one.
 
-    `orphans` are the runs that have been counted as such and are still there; `set_aside` those that went out of
-    sight when a right was lost.
+    Its size is bounded by the rows of the last look, and by the sessions and windows of the last hour (`accounts`).
+    `copies` are the runs of the last look that have a job key. `superseded` are runs that a retry has replaced and that
+    are still there. `orphans` are runs that have been counted as orphans and are still there. `set_aside` are the
+    orphans that were known when pgwatchdog's role lost the right to see other roles' rows.
     """
 
     postmaster_start: datetime | None = None
@@ -53,7 +55,12 @@ class Memory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """All that one snapshot shows. `crossings` are the waits until further runs become orphans."""
+    """The judgement of one snapshot.
+
+    `detected` are the orphans that were not known before. `finished` are the runs with a budget that ended since the
+    last look. `crossings` are the times until further runs become orphans, shortest first. `unjudged` counts sessions
+    by the reasons in `BLIND_REASONS`. `blocked_by_orphans` is None if the blocking pids are not known.
+    """
 
     cases: Sequence[Case]
     findings: Sequence[Finding]
@@ -68,7 +75,7 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True)
 class JudgeSettings:
-    """What a cluster is judged by, and how often: it changes with the configuration, not with a look."""
+    """The part of the configuration that the judge needs for one cluster. `interval` is the one in force."""
 
     book: BudgetBook
     interval: timedelta
@@ -88,8 +95,9 @@ def judge(
 ) -> tuple[Judgement, Memory]:
     """Judge one snapshot.
 
-    `tick` tells a regular look from one at a crossing: seconds of work are sampled at ticks only. `blocking` is
-    None where it was not asked. `gone` are the statements whose clients the kernel has shown to be gone.
+    `tick` is True for a regular look and False for a look at a crossing. Seconds are sampled at ticks only. `blocking`
+    is None if the server was not asked for blocking pids. `gone` are the statements whose client is gone according to
+    the kernel's sockets.
     """
     if memory.postmaster_start != snapshot.postmaster_start:
         memory = Memory()
@@ -116,7 +124,7 @@ def judge(
     )
     progress = _progress(cases)
     runs = frozenset(case.run for case in cases)
-    # A run counts once as detected, whatever it looks like in between; and what is hidden now has not ended.
+    # A run is detected once, even if it is no orphan at some look in between. A run that is hidden now has not ended.
     before = memory.orphans | memory.set_aside
     known = orphans | (before & runs)
     set_aside: frozenset[Run] = frozenset()
@@ -168,7 +176,7 @@ def _still_there(runs: frozenset[Run], cases: Sequence[Case]) -> frozenset[Run]:
 
 
 def _progress(cases: Sequence[Case]) -> dict[Run, Progress]:
-    """The budgeted runs that are not over: a statement that has ended is, although its row is still there."""
+    """The runs with a budget that have not ended. A statement can have ended although its row is still there."""
     return {
         case.run: Progress(case.budget.source, case.used)
         for case in cases
@@ -181,7 +189,11 @@ def _ended(case: Case) -> bool:
 
 
 def _finished(cases: Sequence[Case], *, memory: Memory, progress: Mapping[Run, Progress]) -> list[Progress]:
-    """The runs of the last look that are over, as far as they had come when they were last seen."""
+    """The runs of the last look that have ended, with the share of the budget that they had used when last seen.
+
+    The share is exact for a statement that ended inside a transaction that is still open, because its row shows when
+    its state changed.
+    """
     exact = {
         case.run: (case.backend.changed.at - case.run.start) / case.budget.limit
         for case in cases

@@ -1,4 +1,7 @@
-"""What a finding does to others, and who is like it: blocked sessions and piles of the same query."""
+"""How many sessions a finding blocks, and how many orphans run the same query.
+
+This module knows nothing of how the server is asked for blocking pids.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -9,15 +12,16 @@ from watchdog.core.observed.activity import Snapshot
 from watchdog.core.observed.blocking import Blocking, waiters
 
 Pile = tuple[str, str, int]
+"""Database, role and query id."""
 
 
 def wants_blocking(findings: Iterable[Finding], *, snapshot: Snapshot) -> bool:
-    """True where a finding and a waiter stand in the same snapshot: only then is the question worth its cost."""
+    """True if the server should be asked for blocking pids: the snapshot has an alarming finding and a lock waiter."""
     return any(each.kind in ALARMING for each in findings) and bool(waiters(snapshot))
 
 
 def with_neighbours(findings: Sequence[Finding], *, blocking: Blocking | None) -> list[Finding]:
-    """The findings with `blocks` and `alike` filled in where they are known."""
+    """The findings, with `blocks` and `alike` filled in if they are known."""
     piles = Counter(pile for each in findings if (pile := _pile(each)) is not None)
     return [
         replace(
@@ -30,7 +34,7 @@ def with_neighbours(findings: Sequence[Finding], *, blocking: Blocking | None) -
 
 
 def blocked_by_orphans(findings: Iterable[Finding], *, blocking: Blocking | None) -> int | None:
-    """How many sessions wait for at least one orphan; None where it was not asked."""
+    """The number of sessions that wait for at least one orphan, or None if the server was not asked."""
     if blocking is None:
         return None
     return blocking.blocked(*(each.backend.pid for each in findings if each.kind is Kind.ORPHAN))

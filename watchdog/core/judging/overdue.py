@@ -1,7 +1,7 @@
-"""Judges one case against its budget: orphan, holding, nearing, or nothing.
+"""The judgement of one case against its budget: orphan, holding, nearing, or none of them.
 
-The two clocks differ in what a late statement means. By the statement clock it begins a new piece of
-work; by the run clock it continues the old one, which therefore stays an orphan while statements come.
+By the statement clock, a new statement of a session begins a new run. By the run clock, it continues the old run. So an
+orphan measured by the run clock stays an orphan while statements arrive. This module knows only one case at a time.
 """
 
 from datetime import timedelta
@@ -12,7 +12,7 @@ from watchdog.core.observed.activity import ActivityKind, Clock
 
 
 def judge_overdue(case: Case, *, nearing: float) -> Finding | None:
-    """The one finding that time and the client's own end make about `case`; the gravest wins."""
+    """The finding about `case`, or None. The first that applies is returned: orphan, then holding, then nearing."""
     evidence = _evidence(case)
     if evidence:
         return finding(case, kind=Kind.ORPHAN, evidence=evidence)
@@ -26,12 +26,15 @@ def judge_overdue(case: Case, *, nearing: float) -> Finding | None:
 
 
 def _evidence(case: Case) -> tuple[Evidence, ...]:
-    """All that shows that nobody waits for it, weakest first. A client that is gone needs no budget to be so."""
+    """All evidence that nobody waits for the run, weakest first. `client_gone` and `deadline_passed` need no budget."""
     return tuple(kind.name for kind in EVIDENCE if kind.holds is not None and kind.holds(case))
 
 
 def until_crossing(case: Case) -> timedelta | None:
-    """How long until `case` becomes an orphan, by its budget or its own deadline, if it goes on; None if never."""
+    """The time until `case` becomes an orphan by its budget or its caller's deadline, if it goes on.
+
+    It is None if the case does not work now, is an orphan already, or has neither budget nor deadline.
+    """
     if not case.works or _evidence(case):
         return None
     waits = []
@@ -43,7 +46,7 @@ def until_crossing(case: Case) -> timedelta | None:
 
 
 def finding(case: Case, *, kind: Kind, evidence: tuple[Evidence, ...] = ()) -> Finding:
-    """A finding of `kind` about `case`, measured by the clock that the kind is about."""
+    """A finding of `kind` about `case`. For `holding`, the age is that of the transaction."""
     transaction = case.backend.transaction
     return Finding(
         kind=kind,
@@ -60,10 +63,10 @@ def finding(case: Case, *, kind: Kind, evidence: tuple[Evidence, ...] = ()) -> F
 
 
 def _held(case: Case) -> timedelta:
-    """How long the transaction has been open without the statement that runs in it now.
+    """How long the transaction has been open, not counting the statement that runs in it now.
 
-    A long statement inside its budget does not hold, a long row of short ones does, also at the instants
-    at which one of them runs. What works by the run clock is judged as a run.
+    So one long statement is not holding. A long series of short statements is holding, even while one of them runs. The
+    result is 0 for a case that works by the run clock, because it is judged as a run.
     """
     transaction = case.backend.transaction
     if transaction is None or (case.clock is Clock.RUN and case.works):

@@ -1,4 +1,7 @@
-"""Timeout inversions: a stored statement_timeout that lets work outlive its caller. For metrics and for the doctor."""
+"""Timeout inversions: a stored statement_timeout that lets a statement run on after its caller has given up.
+
+Metrics and the doctor use this module. It knows stored settings and budgets, and no sessions.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -10,18 +13,20 @@ from watchdog.core.observed.stored_settings import StoredSettings
 STATEMENT_TIMEOUT = "statement_timeout"
 
 MARGIN = 0.05
-"""Share of the wait above it by which a timeout is placed below that wait."""
+"""Share of the caller's wait by which a timeout is set below that wait."""
 
 MAX_MARGIN = timedelta(seconds=5)
-"""Upper bound of that margin."""
+"""Upper bound of the difference between a timeout and the caller's wait."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredTimeout:
-    """The statement_timeout that a role gets in one database (None: in every other), held against its budget.
+    """The statement_timeout that a role gets in one database, compared with the role's smallest budget.
 
-    `value` is 0 where it is off and None where it is not known. `lives_on` is how long work can go on after its caller
-    gave up: None without end, 0 where it cannot.
+    A `database` of None stands for every database that has no entry of its own. `value` is 0 if the timeout is off and
+    None if it is not known. `inverted` is True if the timeout is off or larger than the budget, and None if the timeout
+    is not known. `lives_on` is how long a statement can run after its caller gave up: 0 if it cannot, and None if the
+    timeout is off or not known.
     """
 
     role: str
@@ -34,14 +39,14 @@ class StoredTimeout:
 
 
 def smallest_budget(book: BudgetBook, role: str) -> timedelta | None:
-    """The smallest budget that a caller of `role` may have: its own, or that of a job bound to it."""
+    """The smallest budget of `role`: its own, or that of a job that is bound to it; None if it has none."""
     own = book.budget(role, claim=None)
     bound = [budget_spec.limit for rule in book.jobs if role in rule.roles for budget_spec in rule.budgets.values()]
     return min([*bound, *([] if own is None else [own.limit])], default=None)
 
 
 def stored_timeouts(settings: StoredSettings, *, book: BudgetBook, roles: Iterable[str]) -> list[StoredTimeout]:
-    """For each role that has a budget what it gets in general, and in each database where that differs."""
+    """For each role with a budget, the timeout that it gets in general and in each database with a stored value."""
     found = []
     for role in sorted(roles):
         budget = smallest_budget(book, role)
@@ -53,7 +58,7 @@ def stored_timeouts(settings: StoredSettings, *, book: BudgetBook, roles: Iterab
 
 
 def worst_timeout(timeouts: Iterable[StoredTimeout]) -> StoredTimeout | None:
-    """Of one role's the one that lets work live longest; off is the worst, an unknown one tells nothing."""
+    """The timeout of one role under which a statement can run longest; None if none is known. Off is the worst."""
     known = [each for each in timeouts if each.value is not None]
     return max(known, key=lambda each: (each.value == timedelta(0), each.value), default=None)
 

@@ -1,4 +1,4 @@
 """What was read from a server and its host, as values: activity rows, the census, settings, sockets, commands.
 
-Knows no budget and no rule. The lowest room of the core.
+This package knows no budget and no rule. It imports no other package of the core.
 """

@@ -1,7 +1,7 @@
-"""What one poll of one cluster saw: backends, their starts and what each of them is doing.
+"""The result of one poll of one cluster: backends, their start times, and what each backend is doing.
 
-Owns the reading of a row's state. Knows no budgets, no job keys and no SQL; every age in here was
-computed by the server, so the clock of the machine that watches enters nowhere.
+This module owns the interpretation of a row's state. It must not know budgets, job keys or SQL. Every age was computed
+by the server, so the clock of the machine that runs pgwatchdog is not used.
 """
 
 from dataclasses import dataclass
@@ -12,14 +12,17 @@ from typing import assert_never
 from watchdog.core.observed.wait_events import CLIENT_READ
 
 UNKNOWN = "unknown"
-"""The name of a role or database that the row or the census does not tell."""
+"""Name that stands for a role or database whose oid is NULL in the row or is not in the census."""
 
 FASTPATH = "fastpath function call"
+"""State of a backend that executes a fast-path function, as `pg_stat_activity.state` shows it."""
+
 RUNNING_STATES = frozenset({"active", FASTPATH})
+"""States in which a backend executes something."""
 
 
 class ActivityKind(StrEnum):
-    """What a backend is doing, from its state and its wait event."""
+    """What a backend is doing, derived from its state, its wait event and its transaction."""
 
     RUNNING = "running"
     HOLDING = "holding"
@@ -27,7 +30,7 @@ class ActivityKind(StrEnum):
 
 
 class Clock(StrEnum):
-    """Which start a run is measured from; the two are never mixed."""
+    """The start from which a run's age is measured: the statement's, or the earlier of statement and transaction."""
 
     STATEMENT = "statement"
     RUN = "run"
@@ -35,7 +38,7 @@ class Clock(StrEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Moment:
-    """An instant on the server's clock, and how long ago it was when the snapshot was taken."""
+    """An instant on the server's clock, and its age when the snapshot was taken."""
 
     at: datetime
     age: timedelta
@@ -43,7 +46,10 @@ class Moment:
 
 @dataclass(frozen=True, slots=True, order=True)
 class ClientEndpoint:
-    """The client's end of a TCP connection. The address is in its shortest form, of v4-mapped ones the IPv4."""
+    """The client's address and port of a TCP connection.
+
+    The address is in its shortest form. An IPv4-mapped IPv6 address is stored as the IPv4 address.
+    """
 
     address: str
     port: int
@@ -51,7 +57,7 @@ class ClientEndpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backend:
-    """One client backend of the activity view; its identity is pid and `started`, never the pid alone."""
+    """One client backend of `pg_stat_activity`. `pid` and `started` together identify it, because pids are reused."""
 
     pid: int
     started: datetime
@@ -71,7 +77,10 @@ class Backend:
 
     @property
     def activity(self) -> ActivityKind:
-        """Running, unless the server waits for its own client; holding, if a transaction is open."""
+        """Running while it executes something and does not wait for its client; otherwise holding or idle.
+
+        A backend is holding if a transaction is open, or if its state is a running one and it waits for its client.
+        """
         if self.state in RUNNING_STATES and self.wait_event != CLIENT_READ:
             return ActivityKind.RUNNING
         if self.transaction is not None or self.state in RUNNING_STATES:
@@ -79,7 +88,7 @@ class Backend:
         return ActivityKind.IDLE
 
     def start(self, clock: Clock) -> Moment | None:
-        """The start that `clock` counts from, or None where the row does not show it."""
+        """The start from which `clock` measures, or None if the row does not show it."""
         statement = self.changed if self.state == FASTPATH else self.query
         match clock:
             case Clock.STATEMENT:
@@ -91,7 +100,7 @@ class Backend:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Run:
-    """One backend doing one piece of work. Only the noun: what it is worth is in `cases.Case`."""
+    """The identity of one piece of work of one backend. How it is judged is in `cases.Case`."""
 
     pid: int
     backend_start: datetime
@@ -100,10 +109,10 @@ class Run:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """One poll of one cluster, stamped with the server's clock.
+    """One poll of one cluster. `at` is the time of the poll on the server's clock.
 
-    `backends` are the client backends that run or are in a transaction; idle ones are not read.
-    `sees_all` is False where the role has lost, or never had, the right to read other roles' rows.
+    `backends` are the client backends that run a statement or are in a transaction. Idle backends are not read.
+    `sees_all` is False if pgwatchdog's role lacks the right to read the rows of other roles (`pg_read_all_stats`).
     """
 
     at: datetime

@@ -1,4 +1,7 @@
-"""Who waits for whom, as the server named them in one pass."""
+"""Which sessions wait for which other sessions, from the answers of `pg_blocking_pids`.
+
+This module knows no budgets and no findings.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,11 +12,13 @@ from watchdog.core.observed.wait_events import LOCK
 
 @dataclass(frozen=True, slots=True)
 class Blocking:
-    """For each waiter the pids directly in its way, as the server named them in one pass.
+    """For each waiting pid, the pids that block it directly, as the server returned them in one statement.
 
-    With one holder and 200 waiters on a row the server names the holder to one of them only; the rest stand
-    behind each other, so every question here follows the chains to their end. They are followed once: dense
-    queues have as many edges as pairs, and this runs in the event loop.
+    If one session holds a row lock and 200 sessions wait for it, the server names the holder to only one of them. The
+    others wait for each other. So every method also counts sessions that are blocked through others.
+
+    The relation is closed once, when the object is made: a long queue has as many edges as pairs of waiters, and this
+    code runs in the event loop.
     """
 
     edges: Mapping[int, frozenset[int]]
@@ -21,7 +26,7 @@ class Blocking:
     _behind: dict[int, int] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Close the relation: for each waiter the set, as bits, of everybody it waits for."""
+        """Compute the transitive closure: for each waiter, a bit set of all pids that it waits for."""
         for pid in (*self.edges, *(pid for blockers in self.edges.values() for pid in blockers)):
             self._bits.setdefault(pid, 1 << len(self._bits))
         changed = True
@@ -37,11 +42,11 @@ class Blocking:
                     changed = True
 
     def waits_for(self, waiter: int, pid: int) -> bool:
-        """True where `waiter` waits for `pid`, directly or through others."""
+        """True if `waiter` waits for `pid`, directly or through other sessions."""
         return waiter != pid and bool(self._behind.get(waiter, 0) & self._bits.get(pid, 0))
 
     def blocked(self, *pids: int) -> int:
-        """How many sessions wait for at least one of `pids`."""
+        """The number of sessions that wait for at least one of `pids`, directly or through other sessions."""
         wanted = 0
         for pid in pids:
             wanted |= self._bits.get(pid, 0)
@@ -49,5 +54,5 @@ class Blocking:
 
 
 def waiters(snapshot: Snapshot) -> list[int]:
-    """The pids that wait for a heavyweight lock."""
+    """The pids of the backends that wait for a heavyweight lock."""
     return [backend.pid for backend in snapshot.backends if backend.wait_event_type == LOCK]

@@ -1,6 +1,6 @@
-"""What changes rarely on a cluster: names behind oids, rights, and what is out of sight.
+"""What changes rarely on a cluster: the names of oids, pgwatchdog's rights, and the sessions that cannot be judged.
 
-A census is taken once a minute; it knows nothing of budgets or findings.
+A census is taken once a minute. This module knows nothing of budgets or findings.
 """
 
 from collections.abc import Mapping
@@ -13,9 +13,10 @@ from watchdog.core.observed.stored_settings import StoredSettings
 
 @dataclass(frozen=True, slots=True)
 class DatabaseWork:
-    """What the server itself counts for one database since its statistics were last reset.
+    """Two statistics of one database since they were last reset, from `pg_stat_database`.
 
-    `active` is the time spent executing, `abandoned` the sessions that ended because the client was lost.
+    `active` is `active_time`: the time spent executing statements. `abandoned` is `sessions_abandoned`: the number of
+    sessions that ended because the connection to the client was lost.
     """
 
     active: timedelta
@@ -24,10 +25,13 @@ class DatabaseWork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Census:
-    """The facts of one census. `hidden` and `tracking_off` count sessions that no poll can judge.
+    """The facts of one census.
 
-    `settings` are the stored settings, `work` is by database name.
-    `may_cancel_all`: our role has pg_signal_backend; `may_cancel` are roles whose queries membership lets us cancel.
+    `hidden` and `tracking_off` count sessions that cannot be judged: their rows are not visible to pgwatchdog's role,
+    or `track_activities` is off for them. `settings` are the stored settings. The keys of `work` are database names.
+
+    `may_cancel_all` is True if pgwatchdog's role has the privileges of `pg_signal_backend`. `may_cancel` are the login
+    roles whose queries it may cancel as a member of them. `may_cancel_superusers` is True if it is a superuser itself.
     """
 
     server_version: int
@@ -49,24 +53,29 @@ class Census:
 
     @property
     def version(self) -> str:
-        """The server's version as people write it: `18.6` for 180006."""
+        """The server's version in the usual form, such as `18.6` for 180006."""
         return f"{self.server_version // 10000}.{self.server_version % 10000}"
 
     @property
+    def tracking_is_off(self) -> bool:
+        """True if track_activities is off on the server: then no session can be judged that does not set it itself."""
+        return self.settings.server.get("track_activities") == "off"
+
+    @property
     def may_cancel_any(self) -> bool:
-        """True where our role may cancel somebody's queries at all."""
+        """True if pgwatchdog's role may cancel the queries of at least one other role."""
         return self.may_cancel_all or bool(self.may_cancel)
 
     def may_cancel_of(self, role: str) -> bool:
-        """True where our role may cancel queries of `role`: a superuser's only if it is one itself."""
+        """True if pgwatchdog's role may cancel queries of `role`. Only a superuser may cancel those of a superuser."""
         if role in self.superusers:
             return self.may_cancel_superusers
         return self.may_cancel_all or role in self.may_cancel
 
     def role(self, oid: int | None) -> str:
-        """The role's name, or `unknown` for NULL and for a role younger than this census."""
+        """The role's name, or `unknown` if `oid` is None or the role was created after this census."""
         return UNKNOWN if oid is None else self.roles.get(oid, UNKNOWN)
 
     def database(self, oid: int | None) -> str:
-        """The database's name, or `unknown` for NULL and for one younger than this census."""
+        """The database's name, or `unknown` if `oid` is None or the database was created after this census."""
         return UNKNOWN if oid is None else self.databases.get(oid, UNKNOWN)

@@ -1,7 +1,8 @@
-"""What kind of command a backend runs: maintenance, or a query. Text is read by the server, its first word told us.
+"""Whether a backend runs a maintenance command or a query.
 
-A query that only mentions VACUUM is a query. Where the first word cannot be read (no right, tracking off, a comment
-that is cut or nested), nobody knows, and that protects.
+The server extracts the first word of the command; the rest of the text never leaves it. So a query that merely contains
+the word VACUUM is a query. The first word is unknown if pgwatchdog may not read the text, if `track_activities` is off,
+or if a leading comment is cut or nested. By default, a backend whose first word is unknown is not cancelled.
 """
 
 from collections.abc import Mapping
@@ -28,41 +29,55 @@ MAINTENANCE = frozenset(
         "SECURITY",
     }
 )
-"""First words of commands that keep the database in order or change its shape. CREATE INDEX CONCURRENTLY, when it
-is cancelled, leaves an invalid index behind."""
+"""First words of the commands that maintain a database or change its schema. As an example of what a cancel does to
+them: a cancelled CREATE INDEX CONCURRENTLY leaves an invalid index behind."""
 
 StatementKey = tuple[int, datetime, datetime]
-"""Pid, backend start and query start: the text behind it does not change."""
+"""Pid, backend start and query start. Together they identify one query text, which does not change."""
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """`word`: the first word in upper case, None where it cannot be read; `in_progress`: a progress view names it."""
+    """What is known of one command.
+
+    `word` is its first word in upper case, or None if it cannot be read. `in_progress` is True if a progress view
+    (such as `pg_stat_progress_vacuum`) lists the backend.
+    """
 
     word: str | None
     in_progress: bool = False
+    unread: bool = False
+    """The statement that reads first words failed, so nothing is known of this one."""
 
     @property
     def is_maintenance(self) -> bool:
-        """True for what a progress view shows, and by the first word."""
+        """True if a progress view lists the backend, or if the first word is one of `MAINTENANCE`."""
         return self.in_progress or self.word in MAINTENANCE
 
 
-UNREAD = Command(None)
+UNREAD = Command(None, unread=True)
+"""The server was asked and did not answer."""
 
 Commands = Mapping[StatementKey, Command]
 
 
 @dataclass(frozen=True, slots=True)
 class BackendLookup:
-    """What single sessions were asked for: which are there (pid and start), and the commands of some."""
+    """What single backends were asked for: which are there (pid and start), and the commands of some.
 
-    alive: frozenset[tuple[int, datetime]] = frozenset()
+    `alive` is None where the server did not answer.
+    """
+
+    alive: frozenset[tuple[int, datetime]] | None = frozenset()
     commands: Commands = field(default_factory=dict)
 
 
 def statement_key(backend: Backend) -> StatementKey | None:
-    """Which statement's text would have to be read; None for a fast-path call, whose row shows the one before."""
+    """The key of the statement that `backend` runs.
+
+    It is None for a fast-path call, because its row shows the text and start of the statement before it, and None if
+    the row shows no query start.
+    """
     if backend.state == FASTPATH or backend.query is None:
         return None
     return backend.pid, backend.started, backend.query.at

@@ -1,10 +1,13 @@
-"""Why a cluster could not be read. Imports nothing, so that an error can carry it at no cost."""
+"""The reasons why a cluster could not be read.
+
+This module imports no other module of pgwatchdog, so that `watchdog.errors` can use it.
+"""
 
 from enum import StrEnum
 
 
 class Reason(StrEnum):
-    """Why a cluster could not be read: a bounded set, a label of metrics."""
+    """Why a cluster could not be read. The value is a label value of metrics, so the set is fixed."""
 
     UNREACHABLE = "unreachable"
     NAME_LOOKUP = "name_lookup"

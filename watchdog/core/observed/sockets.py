@@ -1,7 +1,7 @@
-"""What the kernel's sockets say about clients: whose end of the connection is gone while its query runs on.
+"""Which running statements have lost their client, according to the kernel's TCP sockets.
 
-The order makes it sound: rows were read, then the sockets, then the rows again. Only a run that stands in both readings
-and whose client had no established connection in between has lost its client.
+The rows are read, then the sockets, then the rows again. A statement has lost its client if it is in both readings of
+the rows and its client had no established connection in between. This module knows nothing of how sockets are read.
 """
 
 import ipaddress
@@ -14,7 +14,7 @@ from watchdog.core.observed.activity import ActivityKind, Backend, ClientEndpoin
 
 
 class SocketVisibility(StrEnum):
-    """Whether a cluster's sockets can be seen from here."""
+    """Whether the sockets of a cluster's connections are visible to pgwatchdog, and if not, why."""
 
     SEEN = "seen"
     UNIX_SOCKET = "unix_socket"
@@ -24,14 +24,15 @@ class SocketVisibility(StrEnum):
 
 
 MAX_ADDRESSES = 10_000
-"""That are remembered in their shortest form: reading one takes longer than all else that is read of a row."""
+"""Upper bound of the addresses whose shortest form is cached. They are cached because parsing an address takes longer
+than reading the rest of a row."""
 
 StatementRun = tuple[int, datetime, datetime]
-"""Pid, backend start and statement start: what must be the same in both readings."""
+"""Pid, backend start and statement start. They must be equal in both readings of the rows."""
 
 
 def endpoint_of(address: str | None, port: int | None) -> ClientEndpoint | None:
-    """A client's end from a row's columns; None for a Unix socket, and where the row does not show it."""
+    """The client endpoint from the columns of a row; None for a Unix-domain socket and if the row does not show it."""
     if address is None or port is None or port <= 0:
         return None
     shortest = _shortest(address)
@@ -40,7 +41,7 @@ def endpoint_of(address: str | None, port: int | None) -> ClientEndpoint | None:
 
 @lru_cache(maxsize=MAX_ADDRESSES)
 def _shortest(address: str) -> str | None:
-    """The form in which addresses are compared; None for what is none."""
+    """The form in which addresses are compared, or None if `address` is not an IP address."""
     try:
         found = ipaddress.ip_address(address.partition("/")[0])
     except ValueError:
@@ -50,7 +51,7 @@ def _shortest(address: str) -> str | None:
 
 
 def statement_run(backend: Backend) -> StatementRun | None:
-    """What identifies the statement that a running backend runs."""
+    """The identity of the statement that `backend` runs, or None if it runs none or its start is not known."""
     statement = backend.start(Clock.STATEMENT)
     if backend.activity is not ActivityKind.RUNNING or statement is None:
         return None
@@ -58,7 +59,7 @@ def statement_run(backend: Backend) -> StatementRun | None:
 
 
 def without_client(backends: Iterable[Backend], *, closed: frozenset[ClientEndpoint]) -> frozenset[StatementRun]:
-    """The running statements whose client's end is among the closed ones."""
+    """The running statements whose client endpoint is in `closed`."""
     return frozenset(
         run for backend in backends if backend.client in closed and (run := statement_run(backend)) is not None
     )

@@ -1,8 +1,8 @@
-"""Settings as the server stores them for roles and databases, and which of them a new session gets.
+"""Settings that the server stores for roles and databases, and the value that a new session gets.
 
-A setting for a role in a database beats one for the role, that one the database's, that one the server's. Values are
-read from the text as it was stored, in the setting's own unit where it names none. A session that is open keeps what it
-began with, and a session may set its own: what is stored proves nothing about a single session.
+The order of precedence is: role in database, role, database, every role (ALTER ROLE ALL), server. A value is parsed
+from the text as it was stored; a number without a unit is in the setting's own unit. An open session keeps the value
+that it started with, and any session can change its own value. So a stored value does not show what one session uses.
 """
 
 import re
@@ -24,7 +24,7 @@ UNITS: Mapping[str, timedelta] = {
     "tcp_keepalives_interval": SECOND,
     "max_standby_streaming_delay": MILLISECOND,
 }
-"""The settings that are spans of time, with the unit of a bare number (pg_settings.unit)."""
+"""The settings that are time spans, with the unit of a number that has none (`pg_settings.unit`)."""
 
 OTHERS = (
     "track_activities",
@@ -34,7 +34,7 @@ OTHERS = (
     "allow_alter_system",
     "port",
 )
-"""Further settings that matter and are no spans."""
+"""The other settings that are read. None of them is a time span."""
 
 _SPAN = re.compile(r"\s*([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)\s*(us|ms|s|min|h|d)?\s*")
 _LENGTHS = {
@@ -49,7 +49,7 @@ _LENGTHS = {
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """One stored setting; None stands for every database, or every role."""
+    """One stored setting. A `database` of None stands for every database, a `role` of None for every role."""
 
     database: str | None
     role: str | None
@@ -59,29 +59,37 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class Effective:
-    """What a new session gets, and from where: `role in database`, `role`, `database`, `every role` or `server`.
+    """The value that a new session gets, and its origin.
 
-    `text` is None where the server's own value could not be told from our session's.
+    `where` is `role in database`, `role`, `database`, `every role` or `server`. `text` is None if the server's own
+    value is not known, because a setting stored for pgwatchdog's own role or database hides it.
     """
 
     text: str | None
     where: str
 
     def span(self, name: str) -> timedelta | None:
-        """The value as a span of time, 0 for off; None where it is not known or makes no sense."""
+        """The value of setting `name` as a time span. A timeout of 0 is off.
+
+        The result is None if the value is not known or cannot be parsed.
+        """
         return None if self.text is None else parse_span(self.text, unit=UNITS[name])
 
 
 @dataclass(frozen=True, slots=True)
 class StoredSettings:
-    """Everything stored on one server, and the server's own values as far as they are known."""
+    """Everything that one server stores for roles and databases, and the server's own values."""
 
     stored: tuple[Stored, ...] = ()
     server: Mapping[str, str | None] = field(default_factory=dict)
-    """By name; None where our own session's value hides it. What is not here the server does not have."""
+    """The server's own values by name. A value is None if a setting stored for pgwatchdog's own role or database hides
+    it. A name is missing if the server does not have this setting."""
 
     def effective(self, name: str, *, role: str | None, database: str | None) -> Effective:
-        """What a new session of `role` in `database` gets; None for either: as far as nothing more is stored for it."""
+        """The value of `name` for a new session of `role` in `database`.
+
+        A `role` or `database` of None stands for one for which nothing is stored.
+        """
         levels: list[tuple[str, str | None, str | None]] = []
         if role is not None and database is not None:
             levels.append(("role in database", database, role))
@@ -96,7 +104,7 @@ class StoredSettings:
         return Effective(self.server.get(name), "server")
 
     def databases_of(self, role: str, *, names: Iterable[str]) -> list[str]:
-        """The databases in which something else is stored for `names` than for the role in general."""
+        """The databases for which a value of one of `names` is stored that applies to `role`."""
         wanted = set(names)
         return sorted(
             {
@@ -113,7 +121,10 @@ class StoredSettings:
 
 
 def parse_span(text: str, *, unit: timedelta) -> timedelta | None:
-    """A setting's text as a span; a bare number is in `unit`. None for what the server would not accept either."""
+    """The text of a setting as a time span. A number without a unit is in `unit`.
+
+    The result is None if the text is not a decimal number with an optional unit.
+    """
     match = _SPAN.fullmatch(text)
     if match is None:
         return None

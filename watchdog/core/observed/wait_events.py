@@ -1,10 +1,11 @@
-"""The wait events that are compared, by the names that `pg_stat_activity` gives them, each once."""
+"""The wait events that pgwatchdog tests for, under their names in `pg_stat_activity`."""
 
 LOCK = "Lock"
-"""Wait event type: the backend waits for a heavyweight lock."""
+"""Wait event type of a backend that waits for a heavyweight lock."""
 
 CLIENT_READ = "ClientRead"
-"""The server waits for its own client to send something."""
+"""Wait event of a backend that waits to read data from its client."""
 
 SYNC_REP = "SyncRep"
-"""A commit waits for a synchronous standby. A cancel would turn it into a local commit that reports success."""
+"""Wait event of a commit that waits for a synchronous standby. A cancel would end the wait: the commit would stay local
+and report success to its client."""

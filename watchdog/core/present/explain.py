@@ -1,4 +1,7 @@
-"""One backend walked through, from its row to the verdict: what held, what did not, and which condition decided."""
+"""The explanation of one backend, from its row to its verdict: every condition, and which of them decided.
+
+This module gives lines of text. It knows nothing of colors and of the terminal.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,7 +20,7 @@ from watchdog.core.present.phrases import arming_words, span, verdict_words
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of an explanation. `depth` is its indentation, `decides` marks the conditions that made the verdict."""
+    """One line of an explanation. `depth` is its indentation. `decides` marks the lines that led to a verdict."""
 
     depth: int
     text: str
@@ -25,7 +28,7 @@ class Line:
 
 
 def explain(look: Look, *, pid: int, book: BudgetBook, policy: Policy, context: ProtectionContext) -> list[Line] | None:
-    """The explanation for the backend with `pid`, or None where it neither runs nor is in a transaction."""
+    """The explanation of the backend with `pid`, or None if it neither runs a statement nor is in a transaction."""
     case = next((each for each in look.judgement.cases if each.backend.pid == pid), None)
     if case is None:
         return None

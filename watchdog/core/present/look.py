@@ -1,4 +1,7 @@
-"""A look: one reading of one cluster with all that follows from it, or the plain word that there was none."""
+"""A look: one poll of one cluster with all that follows from it, or the reason why the cluster could not be read.
+
+This module holds values only. It knows nothing of how they are shown.
+"""
 
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -12,14 +15,15 @@ from watchdog.core.observed.activity import Snapshot
 from watchdog.core.observed.census import Census
 from watchdog.core.observed.reasons import Reason
 from watchdog.core.observed.sockets import SocketVisibility
+from watchdog.core.observed.statement_failures import StatementFailures
 
 
 @dataclass(frozen=True, slots=True)
 class LookTiming:
-    """When a look was taken, in seconds of our monotonic clock.
+    """The times of a look, in seconds of the monotonic clock of pgwatchdog's machine.
 
-    `read_at` is when the snapshot came in, `placed_at` when the server read its clock for it: waits until crossings
-    count from there.
+    `read_at` is when the snapshot was received. `placed_at` is the estimated time at which the server read its clock
+    for the snapshot. The times until crossings count from `placed_at`.
     """
 
     read_at: float = 0.0
@@ -28,11 +32,12 @@ class LookTiming:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """One reading of one cluster. `took` is the time of the activity statement alone.
+    """One poll of one cluster, with all that follows from it.
 
-    `results` are the acts that this look brought about, `effects` what it showed of earlier ones, `retries` the work
-    that came back at once after its cancel; `stuck` counts the runs that no cancel has moved.
-    `census_failures` counts the censuses that failed so far: names and rights are then older than they should be.
+    `took` is the duration of the activity statement alone. `results` are the acts of this look, `effects` the outcomes
+    of earlier acts, and `retries` the runs that began again after their cancel. `stuck` is the number of runs on which
+    no attempt had an effect. `census_failures` is the number of censuses that failed so far. After a failure, the names
+    and rights of an earlier census are used.
     """
 
     server: str
@@ -52,10 +57,11 @@ class Look:
     stuck: int = 0
     socket_visibility: SocketVisibility = SocketVisibility.NOT_ASKED
     timing: LookTiming = LookTiming()
+    statement_failures: StatementFailures = field(default_factory=dict)
 
     @property
     def disarmed(self) -> tuple[DisarmReason, ...]:
-        """Every reason why the cluster is not acted on now, the passing ones too; empty while it is armed."""
+        """Every reason why the cluster is not acted on now, including the warm-up and the breaker; empty if armed."""
         passing = (
             (DisarmReason.WARMING_UP, self.decisions.warming_up),
             (DisarmReason.BREAKER, self.decisions.stopped),
@@ -64,18 +70,24 @@ class Look:
 
     @property
     def waits(self) -> list[timedelta]:
-        """The times, shortest first, after which another look may find more: crossings, and acts that must wait."""
+        """The times after which another look is useful: until crossings, and until withheld acts may be possible.
+
+        The shortest is first.
+        """
         return sorted([*self.judgement.crossings, *self.decisions.waits])
 
     @property
     def complete(self) -> bool:
-        """False where other roles' rows could not be read: then an empty list of findings means nothing."""
-        return self.snapshot.sees_all
+        """False if the rows of other roles could not be read. An empty list of findings then means nothing."""
+        return self.snapshot.sees_all and not self.census.tracking_is_off
 
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """A cluster that could not be read: no findings, not even none. `detail` is for people, never a label."""
+    """A cluster that could not be read, so that nothing is known of its findings.
+
+    `reason` may be a label value. `detail` is a message for the user and must not be one.
+    """
 
     server: str
     reason: Reason

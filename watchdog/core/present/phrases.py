@@ -1,4 +1,7 @@
-"""The few phrases that every rendering for people shares: spans of time, verdicts."""
+"""The phrases that all outputs for the user share: time spans, verdicts, the arming of a cluster.
+
+This module gives text. It knows nothing of tables and pages.
+"""
 
 from datetime import timedelta
 from typing import assert_never
@@ -7,14 +10,17 @@ from watchdog.core.acting.status import EXPLAINED
 from watchdog.core.acting.verdicts import ActionWithheld, Due, Hand, Observed, UnderWay, Verdict
 from watchdog.core.judging.evidence import Kind
 from watchdog.core.observed.sockets import SocketVisibility
+from watchdog.core.observed.statement_failures import failing
+from watchdog.core.observed.versions import MAX_TESTED, MIN_SUPPORTED, is_untested, major
 from watchdog.core.present.look import Look
+from watchdog.core.present.not_looked_for import not_looked_for
 
 _TENTHS_BELOW = 10
 _UNITS = (("d", 86_400, 3_600, "h"), ("h", 3_600, 60, "m"), ("m", 60, 1, "s"))
 
 
 def span(value: timedelta | None) -> str:
-    """A span for people, two units at most: `32m 10s`; `-` for what is not known."""
+    """A time span as text with at most two units, such as `32m 10s`; `-` for None."""
     if value is None:
         return "-"
     seconds = value.total_seconds()
@@ -29,24 +35,31 @@ def span(value: timedelta | None) -> str:
 
 
 def nothing_found(look: Look, *, judges: bool) -> str | None:
-    """The sentence for a cluster without findings, or None where silence would not mean anything.
+    """The sentence for a cluster without findings.
 
-    `judges` is False where no budget is configured.
+    It is None if there are findings, or if a lack of findings means nothing: without a budget (`judges` is False), and
+    if the rows of other roles could not be read.
     """
     if not judges or not look.complete or look.judgement.findings:
         return None
-    aside = sum(count for reason, count in look.judgement.unjudged.items() if reason != "unusable_key")
-    return "Nothing found among those that were judged." if aside else "Nothing found."
+    limits = limit_words(look)
+    return "Nothing found." if limits is None else f"Nothing found. {limits}"
+
+
+def limit_words(look: Look) -> str | None:
+    """A sentence that lists what the look did not look for, or None if it looked for everything."""
+    limits = not_looked_for(look)
+    return f"Not looked for: {'; '.join(each.sentence for each in limits)}." if limits else None
 
 
 def gravest_first(look: Look) -> list[Verdict]:
-    """The verdicts of a look in the order in which people should read them: by kind, then the longest first."""
+    """The verdicts of a look, ordered by the kind of the finding and then by age, the oldest first."""
     kinds = list(Kind)
     return sorted(look.decisions.verdicts, key=lambda each: (kinds.index(each.finding.kind), -each.finding.running))
 
 
 def verdict_words(verdict: Verdict) -> str:
-    """What policy makes of a finding, in words."""
+    """A verdict in words."""
     match verdict:
         case Observed(rule=rule):
             return "shown only" if rule is None else f"shown only, by rule {rule.name}"
@@ -62,7 +75,7 @@ def verdict_words(verdict: Verdict) -> str:
 
 
 def lease_holder(look: Look) -> str | None:
-    """Who holds the lease, where that is known and it is not us."""
+    """Who holds the lease, or None if it is held by this pgwatchdog or by nobody."""
     lease = look.lease
     if lease.leads or not lease.held_by_other:
         return None
@@ -79,13 +92,26 @@ _UNSEEN = {
 
 
 def socket_words(look: Look) -> str | None:
-    """Why a client that is gone is not known at once, or None where it is or nobody asked."""
+    """Why sockets are not visible, or None if they are visible or were not asked for."""
     reason = _UNSEEN.get(look.socket_visibility)
     return None if reason is None else f"Sockets are not visible: {reason}. A client's death shows by its budget only."
 
 
+def failure_words(look: Look) -> list[str]:
+    """One sentence for each statement beside the poll whose last attempt failed."""
+    return [f"The statement {name} fails: {detail}" for name, detail in failing(look.statement_failures).items()]
+
+
+def untested_words(look: Look) -> str | None:
+    """A sentence for a server that is newer than every version that the tests run on."""
+    if not is_untested(look.census.server_version):
+        return None
+    tested = f"this pgwatchdog was tested with {MIN_SUPPORTED} to {MAX_TESTED}"
+    return f"PostgreSQL {major(look.census.server_version)} is untested: {tested}."
+
+
 def arming_words(look: Look) -> list[str]:
-    """Whether the cluster is armed, in one sentence, and every reason why not."""
+    """A sentence that says whether the cluster is armed, and then every reason why it is not."""
     holder = lease_holder(look)
     if not look.disarmed and not look.status.at_once:
         return ["Armed: what policy decides is done."]

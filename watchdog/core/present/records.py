@@ -1,6 +1,7 @@
-"""Findings and looks as plain values for JSON: the one shape that reports and the web API share.
+"""Findings and looks as plain values for JSON. Reports and the web API use the same records.
 
-Seconds are floats, instants UTC in ISO 8601, and what is unknown is None.
+Durations are floats in seconds. Times are in UTC and ISO 8601. An unknown value is None. This module knows nothing of
+how the records are written out.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -10,15 +11,19 @@ from watchdog.core.acting.verdicts import Due, UnderWay, Verdict, action_of, wit
 from watchdog.core.judging.evidence import Finding
 from watchdog.core.judging.jobs import split_client
 from watchdog.core.observed.activity import Backend
+from watchdog.core.observed.statement_failures import failing
+from watchdog.core.observed.versions import is_untested
 from watchdog.core.present.look import Look, Unread
+from watchdog.core.present.not_looked_for import NotLookedFor, not_looked_for
 
 Record = dict[str, object]
 
 
 def cluster_record(state: Look | Unread | None, *, server: str, judges: bool) -> Record:
-    """One cluster: whether it was read, completely or not, judged or not, and its findings.
+    """One cluster: whether it was read, whether all rows were visible, whether it was judged, and its findings.
 
-    `None`: not looked at yet. `judges` is False where no budget is configured: then no findings mean nothing.
+    A `state` of None means that the cluster has not been looked at yet. `judges` is False if no budget is configured. A
+    lack of findings then means nothing.
     """
     if isinstance(state, Look):
         return {
@@ -31,6 +36,9 @@ def cluster_record(state: Look | Unread | None, *, server: str, judges: bool) ->
             "at": _instant(state.snapshot.at),
             "version": state.census.version,
             "unjudged": dict(state.judgement.unjudged),
+            "not_looked_for": [_limit_record(each) for each in not_looked_for(state)],
+            "statements_failing": failing(state.statement_failures),
+            "untested": is_untested(state.census.server_version),
             "armed": not state.disarmed,
             "disarmed": [str(each) for each in state.disarmed],
             "findings": [judged_record(verdict, server=server) for verdict in state.decisions.verdicts],
@@ -45,6 +53,9 @@ def cluster_record(state: Look | Unread | None, *, server: str, judges: bool) ->
         "at": None,
         "version": None,
         "unjudged": None,
+        "not_looked_for": None,
+        "statements_failing": None,
+        "untested": None,
         "armed": False,
         "disarmed": [],
         "findings": [],
@@ -56,8 +67,18 @@ def judged_record(verdict: Verdict, *, server: str) -> Record:
     return {**finding_record(verdict.finding, server=server), "verdict": verdict_record(verdict)}
 
 
+def _limit_record(limit: NotLookedFor) -> Record:
+    return {
+        "what": str(limit.what),
+        "failed": limit.failed,
+        "names": list(limit.names),
+        "count": limit.count,
+        "sentence": limit.sentence,
+    }
+
+
 def finding_record(finding: Finding, *, server: str) -> Record:
-    """One finding, flat."""
+    """One finding as a flat record."""
     backend, budget = finding.backend, finding.budget
     return {
         "server": server,
@@ -86,7 +107,7 @@ def finding_record(finding: Finding, *, server: str) -> Record:
 
 
 def verdict_record(verdict: Verdict) -> Record:
-    """What policy made of a finding: by whom it is carried out, and if by nobody, why."""
+    """A verdict: its hand, its action and rule, and the reason if the action is withheld."""
     return {
         "hand": str(verdict.hand) if isinstance(verdict, UnderWay | Due) else "none",
         "action": str(action_of(verdict)),
@@ -98,7 +119,7 @@ def verdict_record(verdict: Verdict) -> Record:
 
 
 def act_record(done: ActResult) -> Record:
-    """One act: what was done to whom, on what grounds, and what the server answered. What came of it is told later."""
+    """One act: what was done, the finding for which it was done, and the answer. Its outcome is not known yet."""
     act = done.act
     return {
         "act": act.id,
@@ -115,7 +136,10 @@ def act_record(done: ActResult) -> Record:
 
 
 def _client(backend: Backend) -> str | None:
-    """The client's address and port; behind a pooler that tells, the true client's. None for a Unix socket."""
+    """The client's address and port, or None for a Unix-domain socket.
+
+    If a pooler appends the address of the real client to application_name, that address is used.
+    """
     true = split_client(backend.application_name)[1]
     if true is not None or backend.client is None:
         return true

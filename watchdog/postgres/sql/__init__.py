@@ -1,8 +1,8 @@
-"""The SQL of the daemon, one statement a file; catalog names are schema-qualified, parameters bound.
+"""The SQL statements of the daemon, one in each file. Catalog names are schema-qualified and parameters are bound.
 
-`NAME.sql` is for the newest servers. Where older ones need another text, a variant has it: `NAME@17.sql` is for servers
-up to and including major version 17. Of several variants the lowest that is not below the server's major version is
-taken. A variant takes the same parameters and gives the same columns as `NAME.sql`.
+`NAME.sql` is for the newest servers. Where older servers need another text, there is a variant: `NAME@17.sql` is for
+servers up to and including major version 17. If there are several variants, the lowest one that is not below the
+server's major version is used. A variant takes the same parameters and returns the same columns as `NAME.sql`.
 """
 
 import re
@@ -19,7 +19,7 @@ _FILE = re.compile(r"(?P<name>\w+)(?:@(?P<major>\d+))?\.sql")
 
 
 def statement(name: str, *, version: int) -> bytes:
-    """The text for a server of `version` (180006 for 18.6), comments included: the server's log shows them."""
+    """The text for a server of `version` (180006 for 18.6). Comments are included: the server's log shows them."""
     return own_texts().pick(name, version=version)
 
 
@@ -31,7 +31,7 @@ def own_texts() -> "Texts":
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """The statements of a folder: for each name its texts, by the newest major version that each is for."""
+    """The statements of a folder. Each name has one or more texts, keyed by the newest major version each is for."""
 
     by_name: Mapping[str, Mapping[int, bytes]]
 

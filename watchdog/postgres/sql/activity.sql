@@ -1,8 +1,10 @@
--- One poll: a header row that is always there, and the client backends that run or are in a transaction.
--- An empty answer is an answer, and a right that was lost since the last poll shows in the header.
--- Sparse: by id, one pass over the slots for each row found. Full: one pass for all, better where more than a sixth of
--- all connections run something. Ages by date_part, in floating point: EXTRACT would count in numeric, a third of the cost.
--- No catalog is joined (a locked pg_authid must not stop us): oids are named by the census.
+-- One poll: the client backends that run a statement or are in a transaction, each with the columns of the header.
+-- If there are none, one row is returned with the header alone. So the server's clock and our right to see all rows are
+-- known from every poll, and a right that was lost since the last poll shows.
+-- Sparse: backends are found by id, and each row found costs one pass over the backend slots. Full: one pass for all
+-- rows, which is cheaper if more than a sixth of all connections run something. Ages are computed by date_part in
+-- floating point. EXTRACT would compute them in numeric, which takes up to a third of the cost of the poll.
+-- No catalog is joined, because a locked pg_authid must not block the poll. The census gives the oids their names.
 WITH header AS MATERIALIZED (
     SELECT pg_catalog.clock_timestamp() AS at,
            pg_catalog.pg_postmaster_start_time() AS postmaster_start,

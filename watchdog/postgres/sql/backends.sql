@@ -1,7 +1,10 @@
--- Which of these sessions are still there: a row that is idle is in no poll. And for those to be read, the first word of
--- what the backend runs, behind blanks, parentheses and comments, and whether a progress view names it. The text itself
--- stays on the server. NULL where the word cannot be read: no right, tracking off, a comment that is nested or cut, a
--- text that is cut inside its first word. In the C locale: a Turkish one has letters of its own.
+-- Which of these backends are still there. The poll does not show it, because it leaves out idle sessions.
+-- If a backend's first word is to be read, first_word is the first word of its query behind blanks, parentheses and
+-- comments. in_progress is true if a progress view lists the backend. The query text itself stays on the server.
+-- first_word is NULL if it cannot be read: no privilege, track_activities off, a comment that is nested or cut, or a
+-- text that is cut inside its first word. The C collation is used, because upper() follows other rules for the letter i
+-- in a Turkish locale.
+-- From 19 on the progress function knows REPACK instead of CLUSTER, and raises an error for the word CLUSTER.
 SELECT a.pid AS pid,
        a.backend_start AS backend_start,
        a.query_start AS query_start,
@@ -15,7 +18,7 @@ SELECT a.pid AS pid,
 FROM (
     SELECT ARRAY(
         SELECT p.pid
-        FROM pg_catalog.unnest('{VACUUM,ANALYZE,CLUSTER,CREATE INDEX}'::pg_catalog.text[]) AS c(command)
+        FROM pg_catalog.unnest('{VACUUM,ANALYZE,REPACK,CREATE INDEX}'::pg_catalog.text[]) AS c(command)
         CROSS JOIN LATERAL pg_catalog.pg_stat_get_progress_info(c.command) AS p
     ) AS pids
 ) AS w

@@ -1,8 +1,9 @@
--- The one statement that signals. It reads one backend's slot, holds everything that was judged against it, and signals
--- only if all of it still stands; the first thing that does not is the answer. CASE asks in this order. The function
--- is given the pid: the view would build every row of the server first, and by then the session has moved on.
--- A small race stays between the reading and the signal; no SQL can close it. Whether the lease is ours is read first,
--- from the server's own list of locks, so that nothing comes between the reading of the slot and the signal.
+-- The only statement that signals. It reads the slot of one backend and compares it with everything that was judged. It
+-- signals only if all of it still holds. Otherwise the answer is the first condition that does not hold: CASE evaluates
+-- them in this order. pg_stat_get_activity is called with the pid, because the view pg_stat_activity would first build
+-- the rows of all backends, and the session could move on in that time.
+-- A short race remains between reading the slot and sending the signal. No SQL can close it. Whether we hold the lease
+-- is read from pg_locks first, so that nothing comes between reading the slot and the signal.
 SELECT CASE
     WHEN NOT l.ours THEN 'not_leader'
     WHEN a.backend_start IS DISTINCT FROM %(backend_start)s THEN 'gone'

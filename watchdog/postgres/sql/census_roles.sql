@@ -1,4 +1,5 @@
--- Names behind role oids, who is a superuser, and which login roles' queries membership alone lets us cancel.
+-- The names of the roles by oid, whether each is a superuser, and whether we may cancel the queries of a login role
+-- because we are a member of it.
 SELECT r.oid::pg_catalog.int8 AS oid,
        r.rolname AS rolname,
        r.rolsuper AS rolsuper,

@@ -1,5 +1,6 @@
--- Sessions that no poll can judge, and how full the server is. A hidden row has neither state nor start and a
--- marker for its text; both are asked for, because a session that has only just begun has no state either.
+-- Counts of the sessions that no poll can judge and of the connections in use, and our privileges. A row that is hidden
+-- from us has no state, and its query is a fixed marker. Both are tested, because a session that has just started has
+-- no state either.
 SELECT pg_catalog.count(*) FILTER (WHERE s.hidden) AS hidden,
        pg_catalog.array_agg(DISTINCT s.usesysid::pg_catalog.int8) FILTER (WHERE s.hidden) AS hidden_usesysids,
        pg_catalog.count(*) FILTER (WHERE s.state = 'disabled' AND s.backend_type = 'client backend') AS tracking_off,

@@ -1,4 +1,4 @@
--- Settings stored for roles and databases: everybody may read them. NULL stands for every role, or every database.
+-- The settings stored for roles and databases. Every role may read them. NULL means every role or every database.
 SELECT d.datname AS datname, r.rolname AS rolname, c.line AS line
 FROM pg_catalog.pg_db_role_setting AS s
 LEFT JOIN pg_catalog.pg_database AS d ON d.oid = s.setdatabase

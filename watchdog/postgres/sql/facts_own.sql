@@ -1,5 +1,5 @@
--- The role that we are, and what it may do beyond what it needs. may_use_reserved is NULL before 16.
--- password_ends is in seconds, negative where it has ended; NULL where there is no end.
+-- Our own role, its sessions, and the attributes that it does not need. may_use_reserved is NULL before PostgreSQL 16.
+-- password_ends is the time until the password expires, in seconds: negative if it has, NULL if it does not.
 SELECT r.rolname AS rolname,
        r.rolsuper AS rolsuper,
        r.rolcreaterole AS rolcreaterole,

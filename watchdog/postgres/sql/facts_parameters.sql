@@ -1,4 +1,4 @@
--- Settings that only a managed service has: those that begin with one of the given prefixes.
+-- The settings that only managed services have: those that begin with one of the given prefixes.
 SELECT s.name AS name, s.setting AS setting
 FROM pg_catalog.pg_settings AS s
 WHERE EXISTS (SELECT FROM pg_catalog.unnest(%s::pg_catalog.text[]) AS p (prefix)

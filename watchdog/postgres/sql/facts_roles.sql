@@ -1,4 +1,4 @@
--- All roles, as far as they matter to an audit.
+-- All roles, with the attributes that the audit needs.
 SELECT r.rolname AS rolname,
        r.rolcanlogin AS rolcanlogin,
        r.rolinherit AS rolinherit,

@@ -1,5 +1,5 @@
--- Prepared transactions, conflicts with replay so far, the names of all client sessions, idle ones too, and those of
--- the given schemas that this database has.
+-- Prepared transactions, the number of conflicts with recovery so far, the application names of all other client
+-- sessions, idle ones included, and those of the given schemas that exist in this database.
 SELECT (SELECT pg_catalog.count(*) FROM pg_catalog.pg_prepared_xact()) AS prepared_transactions,
        (SELECT EXTRACT(EPOCH FROM pg_catalog.clock_timestamp() - pg_catalog.min(p.prepared))::pg_catalog.float8
         FROM pg_catalog.pg_prepared_xact() AS p) AS oldest_prepared_age,

@@ -1,4 +1,4 @@
--- Login roles that do not inherit, and the roles without login that they may become by SET ROLE.
+-- The NOINHERIT login roles, and the NOLOGIN roles that they can switch to by SET ROLE.
 SELECT m.rolname AS member, r.rolname AS role
 FROM pg_catalog.pg_auth_members AS a
 JOIN pg_catalog.pg_roles AS m ON m.oid = a.member

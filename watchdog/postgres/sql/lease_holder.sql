@@ -1,4 +1,5 @@
--- Who holds the lease of this database, and whether that is us. A prepared transaction can hold it without any session.
+-- Who holds the lease of this database, and our own pid to compare. A prepared transaction can hold it without any
+-- session.
 SELECT me.pid AS own_pid,
        l.locktype IS NOT NULL AS held,
        l.pid AS holder_pid,

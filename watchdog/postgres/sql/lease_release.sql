@@ -1,2 +1,2 @@
--- Let go of the lease. It was taken once, so one call is enough.
+-- Releases the lease. One call is enough, because the lease was taken once.
 SELECT pg_catalog.pg_advisory_unlock(%(space)s, %(key)s) AS released

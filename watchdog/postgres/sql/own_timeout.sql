@@ -1,2 +1,2 @@
--- Our own statement_timeout, before anything that takes longer than a role's own might allow.
+-- Sets our own statement_timeout. It comes first, because that of our role may be too short for longer statements.
 SELECT pg_catalog.set_config('statement_timeout', %s, false) AS statement_timeout

@@ -1,2 +1,3 @@
--- Which server process answers. Behind a pooler it is not the one that announced itself, and nothing may be set.
+-- The pid of the backend that answers. Behind a pooler it is not the pid that was announced when the connection began,
+-- and no setting may be changed.
 SELECT pg_catalog.pg_backend_pid() AS pid

@@ -1,7 +1,9 @@
--- Settings of our own session. A role or database may have others: a short idle_session_timeout or a search_path
--- with a schema that anybody can write to. JIT never pays for statements of a millisecond, and the poll would be planned
--- anew each time, which takes as long as the poll itself. A backend that waits to send us its answer is not idle: where
--- our host has vanished meanwhile, tcp_user_timeout ends it, and our hold on the lease.
+-- Sets the settings of our own session. Our role or database may have others: a short idle_session_timeout, or a
+-- search_path with a schema in which anybody can create objects. jit is off, because it costs more than it saves for
+-- statements of a millisecond. Without a generic plan the poll would be planned anew each time, which takes as long as
+-- the poll itself. A backend that waits to send us its answer is not idle, so idle_session_timeout does not end it. If
+-- our host has vanished meanwhile, tcp_user_timeout ends that backend, and our hold on the lease with it. From 17 on a
+-- stored transaction_timeout would end our session in a statement that takes longer.
 SELECT pg_catalog.set_config('search_path', 'pg_catalog', false) AS search_path,
        pg_catalog.set_config('lock_timeout', '200', false) AS lock_timeout,
        pg_catalog.set_config('idle_session_timeout', %s, false) AS idle_session_timeout,
@@ -11,4 +13,5 @@ SELECT pg_catalog.set_config('search_path', 'pg_catalog', false) AS search_path,
        pg_catalog.set_config('tcp_keepalives_idle', '30', false) AS tcp_keepalives_idle,
        pg_catalog.set_config('tcp_keepalives_interval', '10', false) AS tcp_keepalives_interval,
        pg_catalog.set_config('tcp_keepalives_count', '3', false) AS tcp_keepalives_count,
-       pg_catalog.set_config('tcp_user_timeout', %s, false) AS tcp_user_timeout
+       pg_catalog.set_config('tcp_user_timeout', %s, false) AS tcp_user_timeout,
+       pg_catalog.set_config('transaction_timeout', '0', false) AS transaction_timeout

@@ -1,4 +1,4 @@
--- The server process that answers, its login role, and our own end as the server sees it.
+-- The pid of the backend that answers, its login role, and our client address and port as the server sees them.
 SELECT a.pid AS pid,
        a.usesysid::pg_catalog.int8 AS usesysid,
        pg_catalog.host(a.client_addr) AS client_addr,

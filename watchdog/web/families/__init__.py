@@ -1,1 +1,1 @@
-"""The metric families, each a constant. `watchdog.web.table` puts them in order."""
+"""The metric families. Each is a constant. `watchdog.web.table` defines their order."""

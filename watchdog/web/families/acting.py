@@ -1,4 +1,4 @@
-"""What is done about orphans: whether the cluster is armed, who holds its lease, and what came of the cancels."""
+"""The metric families about acting: whether the cluster is armed, who holds its lease, and the results of cancels."""
 
 from watchdog.core.acting.acts import FAILURES
 from watchdog.core.acting.status import DisarmReason

@@ -1,4 +1,4 @@
-"""What goes on in a cluster: activity, budgets, orphans, and the copies of jobs."""
+"""The metric families about the work in a cluster: activity, budgets, orphans, and the copies of jobs."""
 
 from watchdog.web.metric import SERVER, Metric, Type
 
@@ -6,7 +6,7 @@ _WHO = ("server", "datname", "usename")
 _JOB = ("server", "datname", "usename", "job_key")
 
 _RATIO_BUCKETS = (0.1, 0.25, 0.5, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0)
-"""Far past 1: a histogram that is clipped at the budget is blind to what it is for."""
+"""The buckets reach far above 1, because the histogram must show how far runs exceed their budget."""
 
 RUNNING_QUERIES = Metric(
     name="running_queries", type=Type.GAUGE, help="Backends that execute something now.", labels=_WHO

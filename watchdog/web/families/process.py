@@ -1,4 +1,4 @@
-"""What pgwatchdog says about itself. These have no label `server`."""
+"""The metric families about pgwatchdog itself. They have no label `server`."""
 
 from watchdog.web.metric import Metric, Type
 

@@ -1,4 +1,4 @@
-"""What is read of a cluster: the looks themselves, the server, and what it has stored and counts itself."""
+"""The metric families about looks, and about the server's own settings and counters."""
 
 from watchdog.core.judging.judge import BLIND_REASONS
 from watchdog.web.metric import SERVER, Metric, Type
@@ -36,6 +36,18 @@ POLLS = Metric(
 )
 POLL_FAILURES = Metric(
     name="poll_failures_total", type=Type.COUNTER, help="Looks that failed, by reason.", labels=("server", "reason")
+)
+SERVER_UNTESTED = Metric(
+    name="server_untested",
+    type=Type.GAUGE,
+    help="1 if the server is newer than every version that this pgwatchdog was tested with.",
+    labels=SERVER,
+)
+STATEMENT_FAILURES = Metric(
+    name="statement_failures_total",
+    type=Type.COUNTER,
+    help="Statements beside the poll that failed, by the name of the statement.",
+    labels=("server", "statement"),
 )
 CENSUS_FAILURES = Metric(
     name="census_failures_total",

@@ -1,0 +1,72 @@
+"""Field cases, section G: what people met in a second round. Each names the general rule that makes it right."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import psycopg
+import pytest
+from support.servers import TestServer, make_server, make_standby, until
+from support.watching import source_on
+
+from watchdog.demo.guardian import Guardian
+
+RECEIVED = "SELECT pg_last_wal_replay_lsn() >= %s::pg_lsn"
+
+
+@pytest.fixture
+def pair(guardian: Guardian) -> Iterator[tuple[TestServer, TestServer]]:
+    """A primary and a streaming standby of it."""
+    with ExitStack() as stack:
+        primary = make_server(guardian=guardian, settings={"wal_level": "replica", "max_wal_senders": "4"})
+        stack.callback(primary.embedded.stop)
+        standby = make_standby(primary, guardian=guardian)
+        stack.callback(standby.embedded.stop)
+        yield primary, standby
+
+
+@pytest.mark.parametrize("stored", ["ALTER SYSTEM", "ALTER ROLE pgwatchdog", "ALTER DATABASE postgres"])
+async def test_d01_a_serializable_default_makes_no_standby_unreadable(
+    pair: tuple[TestServer, TestServer], stored: str
+) -> None:
+    """Rule: the session sets whatever stored default could make a read fail or wait, before its first snapshot."""
+    primary, standby = pair
+    for name, value in (("isolation", "serializable"), ("deferrable", "on"), ("read_only", "on")):
+        _run(primary, f"{stored} SET default_transaction_{name} = '{value}'")
+    if stored == "ALTER SYSTEM":
+        _run(primary, "SELECT pg_reload_conf()")
+        auto = (primary.embedded.directory / "data" / "postgresql.auto.conf").read_text()
+        shared = standby.embedded.directory / "data" / "postgresql.conf"
+        shared.write_text(shared.read_text() + auto)
+        standby.embedded.stop()
+        standby.embedded.start()
+    else:
+        written = _value(primary, "SELECT pg_current_wal_lsn()::text")
+        until(lambda: _value(standby, RECEIVED, written), what="the replay of what was stored")
+    writer = psycopg.connect(primary.dsn("web_app"), autocommit=True)
+    writer.execute("BEGIN ISOLATION LEVEL SERIALIZABLE, READ WRITE")
+    writer.execute("UPDATE accounts SET balance = 1 WHERE id = 1")
+    try:
+        for server in pair:
+            with source_on(server) as source:
+                census = await source.census()
+                snapshot, _ = await source.snapshot()
+                failures = {name: each.count for name, each in source.statement_failures.items() if each.count}
+            assert census.sees_all
+            assert snapshot.in_recovery is (server is standby)
+            assert failures == {}
+    finally:
+        writer.close()
+
+
+def _run(server: TestServer, sql: str) -> None:
+    with psycopg.connect(server.dsn("postgres"), autocommit=True) as connection:
+        connection.execute("SET default_transaction_read_only = off")
+        connection.execute(sql)
+
+
+def _value(server: TestServer, sql: str, *parameters: object) -> object:
+    with psycopg.connect(server.dsn("postgres"), autocommit=True) as connection:
+        connection.execute("SET default_transaction_isolation = 'read committed'")
+        row = connection.execute(sql, parameters).fetchone()
+    assert row is not None
+    return row[0]

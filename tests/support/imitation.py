@@ -1,0 +1,45 @@
+"""A PostgreSQL 18 that answers like 19 where that matters here: there are no binaries of 19 in the package index yet.
+
+It says 19.0 to its clients, and its progress function knows REPACK and refuses CLUSTER (`imitate19.sql`). A database
+that is made later is still marked as one of 18, so nobody can connect to it.
+"""
+
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+import psycopg
+
+from watchdog.demo.server import EmbeddedServer
+
+IMITATED, REAL = 19, 18
+SETTINGS = {"allow_system_table_mods": "on"}
+
+_SQL = Path(__file__).with_name("imitate19.sql")
+_SAYS, _IS_TO_SAY = b"PostgreSQL 18.6\x00", b"PostgreSQL 19.0\x00"
+"""In the program: where the parameter `server_version` lies, at the end of a longer text. initdb asks another one."""
+
+
+def teach(embedded: EmbeddedServer, *, databases: Iterable[str]) -> None:
+    """Exchange the functions of a running server in these databases."""
+    for database in databases:
+        dsn = f"{embedded.dsn(database=database)} password={embedded.password}"
+        with psycopg.connect(dsn, autocommit=True) as connection:
+            connection.execute(_SQL.read_bytes())
+
+
+def disguise(embedded: EmbeddedServer) -> None:
+    """Give a server that has been stopped a program of its own that says 19.0, and mark its files as made by it."""
+    package = embedded.binaries.parent.parent
+    copy = embedded.directory / "nineteen"
+    shutil.copytree(package, copy / package.name, symlinks=True)
+    libraries = package.with_name(f"{package.name}.libs")
+    if libraries.exists():
+        shutil.copytree(libraries, copy / libraries.name, symlinks=True)
+    embedded.binaries = copy / embedded.binaries.relative_to(package.parent)
+    program = embedded.binaries / "postgres"
+    text = program.read_bytes()
+    assert text.count(_SAYS) == 1, "another build: look for where its server_version lies"
+    program.write_bytes(text.replace(_SAYS, _IS_TO_SAY))
+    for file in (embedded.directory / "data").rglob("PG_VERSION"):
+        file.write_text(f"{IMITATED}\n")

@@ -1,0 +1,2 @@
+-- Ends that transaction, also where its statement failed.
+ROLLBACK
