@@ -34,14 +34,14 @@ class Size:
     servers: int
     running: int
     interval: float
-    settle: float
+    warm_up: float
     rounds: int
     seconds: float
     scrape: float
 
 
-FULL = Size(clusters=1000, servers=4, running=2, interval=5.0, settle=20.0, rounds=4, seconds=28.0, scrape=1.1)
-SHORT = Size(clusters=20, servers=1, running=2, interval=1.0, settle=1.0, rounds=1, seconds=2.0, scrape=0.3)
+FULL = Size(clusters=1000, servers=4, running=2, interval=5.0, warm_up=20.0, rounds=4, seconds=28.0, scrape=1.1)
+SHORT = Size(clusters=20, servers=1, running=2, interval=1.0, warm_up=1.0, rounds=1, seconds=2.0, scrape=0.3)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +147,7 @@ async def measure(size: Size, *, guardian: Guardian) -> Fleet:
         file.write_text(_configuration(size, servers))
         async with _daemon(file) as daemon:
             await daemon.until_all_read()
-            await asyncio.sleep(size.settle)
+            await asyncio.sleep(size.warm_up)
             first = await asyncio.to_thread(_scrape, f"{daemon.address}metrics")
             await asyncio.sleep(1.1)
             await daemon.reading()

@@ -114,7 +114,7 @@ async def measure(size: Size, *, guardian: Guardian) -> PollCost:
                 for connections in size.connections:
                     for count in (each for each in size.running if each <= connections):
                         backends.grow(connections=connections, running=count)
-                        await contest.settle(running=count)
+                        await contest.wait_until_running(running=count)
                         costs.append(await contest.cost(connections, count))
                     backends.rest()
         return PollCost(tuple(costs))
@@ -132,7 +132,7 @@ class Contest:
     view: Connection
     scrape: Callable[[], None] | None
 
-    async def settle(self, *, running: int) -> None:
+    async def wait_until_running(self, *, running: int) -> None:
         """Take the census that a minute would bring, and poll until the last poll saw what the next one will see."""
         await self.source.census()
         before = -1

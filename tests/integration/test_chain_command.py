@@ -1,6 +1,7 @@
 """`pgwatchdog chain` as people and CI use it: output, exit codes, bad input. No database."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,14 @@ chain:
   statement_timeout: 9s
   layers:
     - {name: app, attempts: 3, timeout: 10s}
+"""
+DEEP = f"chain: {{work: 20s, layers: [{', '.join(f'{{name: layer{number}}}' for number in range(21))}]}}"
+IMPATIENT = """
+chain:
+  work: 5min
+  period: 10min
+  layers:
+    - {name: app, attempts: 2, timeout: 1min}
 """
 
 
@@ -95,12 +104,31 @@ def test_a_chain_with_a_period_has_a_spike_of_its_own(described: Path) -> None:
     assert max(len(line) for line in done.stdout.splitlines()) <= 100
 
 
+def test_a_spike_of_which_no_copy_runs_at_the_ends_of_the_periods_is_played(tmp_path: Path) -> None:
+    file = str(written(tmp_path, IMPATIENT))
+    done = command("chain", "-c", file, "--simulate")
+    assert (done.returncode, done.stderr) == (1, "")
+    assert re.search(r"cancel on give-up  [▁-█]{48} +5 +0$", done.stdout, re.MULTILINE)
+    assert "cancel on give-up  not recovered after 8h; none answered in time, 52 retries" in done.stdout
+    courses = json.loads(command("chain", "-c", file, "--simulate", "--format", "json").stdout)["simulation"]
+    assert courses["cancel"] == {
+        "recovered": False,
+        "most_at_once": 5,
+        "in_flight": [0] * 49,
+        "answered_in_time": 0,
+        "given_up": 104,
+        "retries": 52,
+        "stopped_at_seconds": None,
+    }
+
+
 @pytest.mark.parametrize(
     ("section", "options", "complaint"),
     [
         ("", (), "there is no section `chain`"),
         (FINE, ("--simulate",), "--simulate needs chain.period"),
         (FINE, ("--work", "20"), "--work: 20 has no unit"),
+        (DEEP, (), "chain.layers: has 21 layers; up to 20 are played"),
         ("chain: {work: 20s, layers: []}", (), "pgwatchdog.yaml:2: chain.layers: is empty"),
     ],
 )

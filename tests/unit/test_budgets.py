@@ -1,10 +1,16 @@
+import tempfile
 from datetime import timedelta
+from pathlib import Path
 
-from support.builders import book, rule, seconds
+from support.builders import backend, book, census, judge_settings, rule, seconds, snapshot
 
 from watchdog.core.judging.budgets import Budget, BudgetBook
+from watchdog.core.judging.evidence import Kind
 from watchdog.core.judging.jobs import BudgetSpec, JobClaim, JobRule, read_name
+from watchdog.core.judging.judge import Memory, judge
 from watchdog.core.observed.activity import Clock
+from watchdog.settings.load import load_file
+from watchdog.settings.tree import Settings
 
 
 def claim_by(jobs: JobRule, *, name: str = "scan:threads:w1") -> JobClaim:
@@ -75,3 +81,32 @@ def test_the_smallest_crossing_looks_at_roles_jobs_and_default() -> None:
     assert BudgetBook().smallest_crossing is None
     assert BudgetBook().empty
     assert not book().empty
+
+
+def test_d11_a_role_that_is_said_to_have_no_budget_has_none_and_is_no_blind_spot() -> None:
+    settings = load_text(
+        "budgets: {default: 30s, roles: {queue_worker: none, web_app: {budget: none, detached: true}}}"
+    )
+    assert settings.book.exempt == frozenset({"queue_worker", "web_app"})
+    assert settings.book.sources() == {"default": seconds(30)}
+    assert [settings.book.is_detached(name, claim=None) for name in ("queue_worker", "web_app")] == [False, True]
+    rows = (backend(pid=1, role="queue_worker", query=9999), backend(pid=2, role="other", query=9999))
+    judged, _ = judge(
+        snapshot(*rows), settings=judge_settings(settings.book), census=census(), memory=Memory(), tick=True
+    )
+    assert [(each.backend.pid, each.kind) for each in judged.findings] == [(2, Kind.ORPHAN)]
+    assert judged.unjudged["no_budget"] == 0
+
+
+def test_a_role_that_is_not_mentioned_is_a_blind_spot() -> None:
+    judged, _ = judge(
+        snapshot(backend(role="stranger")), settings=judge_settings(), census=census(), memory=Memory(), tick=True
+    )
+    assert judged.unjudged["no_budget"] == 1
+
+
+def load_text(text: str) -> Settings:
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
+        file.write(f'clusters: [{{name: main, dsn: "host=db1"}}]\n{text}\n')
+        file.flush()
+        return load_file(Path(file.name), env={}, check_dsn=lambda _: None, check_url=lambda _: None)

@@ -46,10 +46,18 @@ def test_a_name_that_is_cut_ambiguous_or_incomplete_is_unusable_and_never_guesse
     assert parse_pattern("scan:{job}:{window}").read(name) is NoKey.UNUSABLE
 
 
-def test_a_name_of_62_bytes_is_whole() -> None:
-    name = "scan:" + "x" * 40 + ":" + "y" * 16
-    assert len(name) == 62
-    assert parse_pattern("scan:{job}:{window}").read(name) == (JobKey("x" * 40, "y" * 16), None)
+@pytest.mark.parametrize("size", [60, 61, 62, 63])
+def test_d11_a_name_that_may_have_been_cut_is_no_key(size: int) -> None:
+    """At 63 bytes, or before a character of several bytes that did not fit: two names can have become one."""
+    name = "scan:" + "x" * 40 + ":" + "y" * (size - 46)
+    assert len(name) == size
+    assert parse_pattern("scan:{job}:{window}").read(name) is NoKey.UNUSABLE
+
+
+def test_a_name_of_59_bytes_is_whole() -> None:
+    name = "scan:" + "x" * 40 + ":" + "y" * 13
+    assert len(name) == 59
+    assert parse_pattern("scan:{job}:{window}").read(name) == (JobKey("x" * 40, "y" * 13), None)
 
 
 @pytest.mark.parametrize("name", ["", "psql", "PostgreSQL JDBC Driver", "Scan:a:b", "pg_dump"])

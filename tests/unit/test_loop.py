@@ -1,16 +1,22 @@
 """When a spike becomes permanent: (R + 1)·rho, and the published simulation."""
 
+import json
+import re
 from dataclasses import replace
 from datetime import timedelta
+from itertools import accumulate
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.chains import AS_DEPLOYED, READ_TIMEOUT, SCHEDULER_RETRIES, minutes
 
+from watchdog.cli.chain import json_of, text_of
 from watchdog.cli.drawing import spike_text
 from watchdog.core.chain.chain import ZERO, Chain, Layer
-from watchdog.core.chain.loop import Course, Loop, Remedy, Spike, loop_of, simulate, spike_of
+from watchdog.core.chain.layers import KNOWN
+from watchdog.core.chain.loop import MAX_EVENTS, Course, Loop, Remedy, Spike, loop_of, simulate, spike_of
+from watchdog.settings.chain import MAX_LAYERS, ChainSection, chain_of
 
 HALF_HOUR = minutes(30)
 EIGHT_HOURS = timedelta(hours=8)
@@ -143,9 +149,105 @@ def test_no_simulation_makes_more_work_than_the_resource_or_more_retries_than_al
     assert len(course.served) * spike.work <= spike.lasting
     assert course.retries <= runs * spike.retries
     assert len(course.in_flight) == 49
+    assert len(course.started) == runs + course.retries
     assert sorted(course.served) == list(course.served)
     assert all(ZERO <= moment <= spike.lasting for moment in (*course.served, *course.given_up))
     if remedy is Remedy.NO_RETRIES:
         assert course.retries == 0
     if remedy is Remedy.CANCEL and spike.patience is not None:
-        assert max(course.in_flight) <= runs
+        assert course.most <= runs
+
+
+def test_the_most_in_flight_counts_copies_that_run_only_between_the_samples() -> None:
+    """Each of the 5 runs at 1:00 makes two attempts of 1 min, so no copy is left at the end of the period."""
+    spike = replace(Spike(), patience=minutes(1), retries=1)
+    course = simulate(spike, Remedy.CANCEL)
+    assert (set(course.in_flight), course.most) == ({0}, 5)
+    assert course.peaks == (1, 1, 1, 1, 1, 1, 5, *[1] * 41)
+
+
+def test_a_copy_that_starts_when_another_ends_does_not_overlap_it() -> None:
+    course = simulate(replace(Spike(), work=minutes(10), extra=0, patience=None), Remedy.NONE)
+    assert (course.most, course.at_end, len(course.served)) == (1, 1, 47)
+
+
+def test_without_an_answer_and_without_a_caller_that_gives_up_nothing_is_said_of_a_recovery() -> None:
+    spike = replace(Spike(), work=timedelta(days=1), patience=timedelta(days=1))
+    course = simulate(spike, Remedy.NONE)
+    assert (course.recovered, course.most, course.at_end) == (None, 52, 52)
+    assert "no run completed within 8h, and nobody gave up; none answered" in spike_text(spike, [course])
+
+
+def test_a_simulation_that_reaches_the_bound_of_events_stops_and_says_when() -> None:
+    layers = [{"name": "outer", "attempts": 1000}, {"name": "inner", "attempts": 10, "timeout": "1ms"}]
+    chain = chain_of(ChainSection.model_validate({"work": "1d", "period": "10min", "layers": layers}))
+    spike = spike_of(chain)
+    assert spike is not None
+    course = simulate(spike, Remedy.NONE)
+    assert course.stopped is not None
+    assert len(course.started) - course.retries + len(course.ended) + len(course.given_up) == MAX_EVENTS
+    assert (course.recovered, course.at_end, len(course.in_flight), len(course.peaks)) == (None, None, 7, 7)
+    assert course.most == len(course.started) == course.in_flight[-1] + course.peaks[-1] - course.peaks[-2]
+    text = spike_text(spike, [course])
+    assert re.search(rf"  [▁-█]{{7}} {{41}}  +{course.most} +-$", text, re.MULTILINE)
+    assert f"unknown after 1h of 8h: stopped at {MAX_EVENTS} events; none answered in time" in text
+
+
+LENGTHS = st.builds("{}{}".format, st.integers(1, 3650), st.sampled_from(["ms", "s", "min", "h", "d"]))
+EXTREMES = st.sampled_from(["1ms", "1.5ms", "3650d", "1min", "5min", "10min"])
+DURATIONS = LENGTHS | EXTREMES
+ATTEMPTS = st.sampled_from([{}, {"attempts": 1}, {"attempts": 2}, {"attempts": 3}, {"retries": 0}, {"retries": 2}])
+KINDS = st.none() | st.sampled_from(sorted(KNOWN))
+REST = st.fixed_dictionaries(
+    {},
+    optional={
+        "timeout": DURATIONS,
+        "lifetime": DURATIONS,
+        "pause": DURATIONS | st.just("0s"),
+        "backoff": st.floats(1, 100),
+        "hands_down": st.booleans(),
+        "asynchronous": st.booleans(),
+    },
+)
+LAYER_SECTIONS = st.builds(lambda kind, attempts, rest: {"kind": kind} | attempts | rest, KINDS, ATTEMPTS, REST)
+LAYERS = st.lists(LAYER_SECTIONS, min_size=1, max_size=3).map(
+    lambda layers: [{"name": f"layer {place}"} | each for place, each in enumerate(layers)]
+)
+SECTIONS = st.fixed_dictionaries(
+    {"work": DURATIONS, "period": DURATIONS, "layers": LAYERS}, optional={"statement_timeout": DURATIONS}
+)
+
+
+def refused(constant: str) -> float:
+    raise AssertionError(f"{constant} is not JSON")
+
+
+def counted(course: Course) -> int:
+    """The largest number in flight, from the starts and the ends alone. At the same time an end comes first."""
+    steps = sorted([*((start, 1) for start in course.started), *((end, -1) for end in course.ended)])
+    return max(accumulate(step for _, step in steps))
+
+
+@given(SECTIONS)
+@settings(deadline=None, max_examples=60)
+def test_every_chain_that_the_configuration_accepts_can_be_simulated_drawn_and_written(
+    section: dict[str, object],
+) -> None:
+    chain = chain_of(ChainSection.model_validate(section))
+    spike = spike_of(chain)
+    assert spike is not None
+    assert "MOST" in text_of(chain, spike)
+    written = json.loads(json_of(chain, spike), parse_constant=refused)["simulation"]
+    for remedy in Remedy:
+        course, record = simulate(spike, remedy), written[remedy.name.lower()]
+        assert record["most_at_once"] == course.most == counted(course) >= max(course.in_flight)
+        assert len(record["in_flight"]) == 49
+        assert len(course.started) - course.retries == 52 or course.stopped is not None
+        assert len(course.started) - len(course.ended) >= 0
+
+
+def test_a_chain_of_the_most_layers_can_be_simulated_drawn_and_written() -> None:
+    layers = [{"name": f"layer {place}", "timeout": "1ms"} for place in range(MAX_LAYERS)]
+    chain = chain_of(ChainSection.model_validate({"work": "1ms", "period": "1ms", "layers": layers}))
+    assert "MOST" in text_of(chain, spike_of(chain))
+    assert json.loads(json_of(chain, spike_of(chain)), parse_constant=refused)["copies_started"] == 1

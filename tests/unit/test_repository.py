@@ -108,15 +108,15 @@ def files_by_case() -> dict[str, set[str]]:
     """The files with tests that are named after a field case, by its number."""
     found: dict[str, set[str]] = defaultdict(set)
     for file in (ROOT / "tests").rglob("test_*.py"):
-        for number in re.findall(r"(?m)^ *(?:async )?def test_c(\d\d)_", file.read_text()):
-            found[f"C{number}"].add(file.relative_to(ROOT).as_posix())
+        for number in re.findall(r"(?m)^ *(?:async )?def test_([cd]\d\d)_", file.read_text()):
+            found[number.upper()].add(file.relative_to(ROOT).as_posix())
     return found
 
 
 def listed_cases() -> list[tuple[str, list[str], set[str]]]:
     """Number, cells and linked files of each line on the page of field cases."""
     cases = []
-    for line in re.findall(r"(?m)^\| *C.*$", (ROOT / "docs" / "field-cases.md").read_text()):
+    for line in re.findall(r"(?m)^\| *[CD]\d\d .*$", (ROOT / "docs" / "field-cases.md").read_text()):
         number, situation, rule, tests = (cell.strip() for cell in line.strip("|").split("|"))
         cases.append((number, [situation, rule], set(re.findall(r"\]\(\.\./([^)]+)\)", tests))))
     return cases

@@ -1,6 +1,7 @@
 """Series: zeros when first seen, an hour of life, bounded labels, nothing of a cluster that was not read."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -14,6 +15,7 @@ from watchdog.core.acting.protections import Protect, ProtectionContext
 from watchdog.core.acting.rules import EVERY_ORPHAN_RULE
 from watchdog.core.judging.judge import JudgeSettings, Memory, judge
 from watchdog.core.observed.activity import Backend
+from watchdog.core.observed.census import DatabaseWork
 from watchdog.core.observed.reasons import Reason
 from watchdog.core.present.look import Look, Unread
 from watchdog.web.cluster_metrics import ClusterMetrics
@@ -21,6 +23,7 @@ from watchdog.web.families import acting, activity, reading
 from watchdog.web.labels import Bound, Bounds, LabelLimiter
 from watchdog.web.metric import Labels, Metric, Type
 from watchdog.web.series import KEPT_FOR, Histogram, Series
+from watchdog.web.server_counters import ServerCounters
 
 JOBS = rule(copies=1, retry_gap=10)
 JUDGE_SETTINGS = judge_settings(book(JOBS))
@@ -197,3 +200,41 @@ def test_a_metric_of_another_type_is_an_error_that_names_the_metric_and_both_typ
 def test_kept_gauges_of_a_counter_are_an_error() -> None:
     with pytest.raises(ValueError, match=f"^{COUNTER.name} is a counter, not a gauge$"):
         Series().zero([COUNTER], unless=False)
+
+
+def work_of(**databases: tuple[float, int]) -> dict[str, DatabaseWork]:
+    return {name: DatabaseWork(timedelta(seconds=active), abandoned) for name, (active, abandoned) in databases.items()}
+
+
+def test_d02_places_are_for_databases_that_have_something_to_show() -> None:
+    one = cluster_metrics(Bounds(databases=Bound(most=20)))
+    idle = {f"tenant{i:02}": DatabaseWork(timedelta(seconds=i), i) for i in range(30)}
+    found = look(backend(database="tenant29", query=100))
+    one.add(
+        replace(found, census=replace(found.census, work={**idle, **work_of(template0=(0, 0))})), now=0, unix_time=0
+    )
+    assert [labels[0] for labels in one.series.gauges[activity.ORPHANS]] == ["tenant29"]
+    assert set(one.series.counters[reading.ACTIVE_SECONDS]) == {("other",), ("tenant29",)}
+    assert one.series.gauges[reading.LABEL_VALUES_FOLDED][("datname",)] == 0
+
+
+def test_d02_what_the_server_counts_never_falls_and_a_dropped_database_takes_nothing_away() -> None:
+    one = ServerCounters()
+    totals = []
+    for work in (
+        work_of(a=(100, 5), b=(10, 1)),
+        work_of(a=(101, 6), b=(10, 1)),
+        work_of(b=(12, 1)),  # a is dropped
+        work_of(b=(12, 1), a=(3, 0)),  # another database of the name
+        work_of(b=(1, 0), a=(3, 0)),  # the statistics of b are reset
+        work_of(b=(2, 0), a=(3, 0)),
+    ):
+        one.add(work, label_of=lambda _: "other")
+        totals.append((one.active[("other",)], one.abandoned[("other",)]))
+    assert totals == [(110, 6), (111, 7), (113, 7), (116, 7), (117, 7), (118, 7)]
+
+
+def test_d02_a_database_that_is_really_called_other_has_a_series_of_its_own() -> None:
+    one = LabelLimiter(Bound(most=1))
+    one.begin_look(["other", "second"])
+    assert [one.fold(name) for name in ("other", "second", "unknown")] == ['"other"', "other", "unknown"]

@@ -3,7 +3,6 @@
 import json
 import os
 import sys
-from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from enum import StrEnum
@@ -17,9 +16,9 @@ from watchdog.cli.drawing import chain_text, spike_text
 from watchdog.cli.exits import Exit
 from watchdog.cli.options import Config, duration
 from watchdog.core.chain.chain import Chain
-from watchdog.core.chain.chain_inversions import Inversion, inversions
-from watchdog.core.chain.ladder import Ladder, play
-from watchdog.core.chain.loop import Course, Loop, Remedy, Spike, loop_of, simulate, spike_of
+from watchdog.core.chain.chain_inversions import inversions
+from watchdog.core.chain.ladder import play
+from watchdog.core.chain.loop import PLOTTED, Course, Remedy, Spike, loop_of, simulate, spike_of
 from watchdog.errors import UsageError
 
 Record = dict[str, object]
@@ -52,8 +51,35 @@ def chain(
         spike = Spike() if described is None else spike_of(described)
         if spike is None:
             raise UsageError(f"{config}: --simulate needs chain.period, the time between two runs")
-    courses = [] if spike is None else [simulate(spike, remedy) for remedy in Remedy]
-    raise typer.Exit(_told(described, spike, courses, form=form))
+    as_json = form is Output.JSON
+    typer.echo(json_of(described, spike) if as_json else text_of(described, spike, color=sys.stdout.isatty()))
+    raise typer.Exit(_exit_of(described))
+
+
+def text_of(described: Chain | None, spike: Spike | None, *, color: bool = False) -> str:
+    """The chain and the simulation of the spike as text. A None is left out."""
+    texts: list[str] = []
+    if described is not None:
+        found, loop = inversions(described), loop_of(described)
+        texts.append(chain_text(described, play(described), found=found, loop=loop, color=color))
+    if spike is not None:
+        texts.append(spike_text(spike, [simulate(spike, remedy) for remedy in Remedy], color=color))
+    return "\n".join(texts).rstrip("\n")
+
+
+def json_of(described: Chain | None, spike: Spike | None) -> str:
+    """The chain and the simulation of the spike as JSON. A None is left out."""
+    record: Record = {} if described is None else _chain_record(described)
+    if spike is not None:
+        record["simulation"] = {remedy.name.lower(): _course_record(simulate(spike, remedy)) for remedy in Remedy}
+    return json.dumps(record, indent=2)
+
+
+def _exit_of(described: Chain | None) -> Exit:
+    if described is None:
+        return Exit.OK
+    loop = loop_of(described)
+    return Exit.FINDINGS if inversions(described) or (loop is not None and loop.feeds_itself) else Exit.OK
 
 
 def _described(config: Path | None, *, work: str | None) -> Chain:
@@ -65,24 +91,8 @@ def _described(config: Path | None, *, work: str | None) -> Chain:
     return found if work is None else replace(found, work=duration(work, option="--work"))
 
 
-def _told(described: Chain | None, spike: Spike | None, courses: Sequence[Course], *, form: Output) -> Exit:
-    record: Record = {}
-    texts: list[str] = []
-    code, color = Exit.OK, sys.stdout.isatty()
-    if described is not None:
-        ladder, found, loop = play(described), inversions(described), loop_of(described)
-        if found or (loop is not None and loop.feeds_itself):
-            code = Exit.FINDINGS
-        record |= _chain_record(described, ladder, found=found, loop=loop)
-        texts.append(chain_text(described, ladder, found=found, loop=loop, color=color))
-    if spike is not None:
-        record["simulation"] = {each.remedy.name.lower(): _course_record(each) for each in courses}
-        texts.append(spike_text(spike, courses, color=color))
-    typer.echo(json.dumps(record, indent=2) if form is Output.JSON else "\n".join(texts).rstrip("\n"))
-    return code
-
-
-def _chain_record(described: Chain, ladder: Ladder, *, found: Sequence[Inversion], loop: Loop | None) -> Record:
+def _chain_record(described: Chain) -> Record:
+    ladder, loop = play(described), loop_of(described)
     return {
         "copies_started": len(ladder.copies),
         "most_at_once": ladder.at_once,
@@ -108,7 +118,7 @@ def _chain_record(described: Chain, ladder: Ladder, *, found: Sequence[Inversion
                 "from": _number(each.was),
                 "to": _number(each.to),
             }
-            for each in found
+            for each in inversions(described)
         ],
         "loop": None
         if loop is None
@@ -129,8 +139,10 @@ def _number(value: timedelta | int | None) -> float | None:
 def _course_record(course: Course) -> Record:
     return {
         "recovered": course.recovered,
-        "in_flight": list(course.in_flight),
+        "most_at_once": course.most,
+        "in_flight": [*course.in_flight, *[None] * (PLOTTED + 1 - len(course.in_flight))],
         "answered_in_time": len(course.served),
         "given_up": len(course.given_up),
         "retries": course.retries,
+        "stopped_at_seconds": _number(course.stopped),
     }

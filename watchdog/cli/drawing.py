@@ -9,10 +9,10 @@ from rich.console import Console
 from rich.text import Text
 
 from watchdog.cli.text import drawn
-from watchdog.core.chain.chain import ZERO, Chain, Layer
+from watchdog.core.chain.chain import Chain, Layer
 from watchdog.core.chain.chain_inversions import Inversion
 from watchdog.core.chain.ladder import Copy, Ladder, Result
-from watchdog.core.chain.loop import PLOTTED, Course, Loop, Spike
+from watchdog.core.chain.loop import MAX_EVENTS, PLOTTED, Course, Loop, Spike
 from watchdog.core.present.phrases import span
 from watchdog.settings.durations import format_duration
 
@@ -22,6 +22,7 @@ WANTED, NOBODY = "█", "░"
 GOOD, BAD = "green", "bold red"
 BARS = " ▁▂▃▄▅▆▇█"
 
+_SHORT = timedelta(seconds=1)
 _BESIDE_BAR = 38
 """Width of the columns beside a bar: number, start, duration, and time for nobody."""
 
@@ -34,7 +35,10 @@ def chain_text(
 
 
 def spike_text(spike: Spike, courses: Sequence[Course], *, color: bool = False) -> str:
-    """The number of running copies over the simulated time, one line per remedy, each with its own scale."""
+    """The number of running copies over the simulated time, one line per remedy, each with its own scale.
+
+    Each cell of a line is the largest number within a 48th of the simulated time.
+    """
     return _printed(_spike_lines(spike, courses), color=color)
 
 
@@ -157,34 +161,57 @@ def _loop(loop: Loop) -> Iterator[Text]:
 
 
 def _spike_lines(spike: Spike, courses: Sequence[Course]) -> Iterator[Text]:
-    patience = "for ever" if spike.patience is None else span(spike.patience)
+    patience = "for ever" if spike.patience is None else _length(spike.patience)
     yield Text(
-        f"a run every {span(spike.period)} that needs {span(spike.work)} alone (rho {spike.work / spike.period:.2f}), "
-        f"callers wait {patience},"
+        f"a run every {_length(spike.period)} that needs {_length(spike.work)} alone "
+        f"(rho {spike.work / spike.period:.2f}), callers wait {patience},"
     )
-    yield Text(f"up to {spike.retries} retries; {spike.extra} runs more at {span(spike.trigger)}. Copies in flight:")
+    yield Text(
+        f"up to {spike.retries} retries; {spike.extra} runs more at {_length(spike.trigger)}. Most copies in flight:"
+    )
     yield Text()
-    mark = round(spike.trigger / spike.lasting * PLOTTED)
-    yield Text(f"{'':>23}{'0':<{mark}}↓{span(spike.lasting):>{PLOTTED - mark}}  {'MOST':>6} {'END':>6}", style="dim")
+    mark = int(spike.trigger / spike.lasting * PLOTTED)
+    axis = f"{'0':<{mark}}↓{_length(spike.lasting):>{PLOTTED - mark - 1}}"
+    yield Text(f"{'':>21}  {axis}  {'MOST':>6} {'END':>6}", style="dim")
     for course in courses:
-        most = max(course.in_flight)
-        line = "".join(BARS[math.ceil(count / most * (len(BARS) - 1))] for count in course.in_flight)
-        yield Text(f"{course.remedy:>21}  {line}  {most:>5} {course.in_flight[-1]:>6}")
+        yield Text(f"{course.remedy:>21}  {_plot(course)}")
     yield Text()
     for course in courses:
-        yield Text.assemble(f"{course.remedy:>21}  ", *_came_of(spike, course))
+        yield Text.assemble(f"{course.remedy:>21}  ", *_came_of(course))
     if spike.patience is not None and spike.work >= spike.patience:
         yield Text(
             "Alone the query takes longer than its callers wait: no run can succeed, and no remedy changes that."
         )
 
 
-def _came_of(spike: Spike, course: Course) -> Iterator[tuple[str, str]]:
-    served = course.served_between(ZERO, spike.lasting)
+def _plot(course: Course) -> str:
+    peaks = course.peaks
+    most = max(peaks)  # at least 1, because a run begins at 0:00
+    bars = "".join(BARS[math.ceil(count * (len(BARS) - 1) / most)] for count in peaks)
+    end = "-" if course.at_end is None else course.at_end
+    return f"{bars:<{PLOTTED}}  {most:>6} {end:>6}"
+
+
+def _came_of(course: Course) -> Iterator[tuple[str, str]]:
+    yield _outcome(course)
+    retries = f"{course.retries} retr{'y' if course.retries == 1 else 'ies'}"
+    yield f"; {len(course.served) or 'none'} answered in time, {retries}", ""
+
+
+def _outcome(course: Course) -> tuple[str, str]:
+    """What became of the spike, and its style."""
+    lasting = _length(course.lasting)
+    if course.stopped is not None:
+        return f"unknown after {_length(course.stopped)} of {lasting}: stopped at {MAX_EVENTS} events", BAD
+    if course.recovered is None:
+        return f"no run completed within {lasting}, and nobody gave up", BAD
     if not course.recovered:
-        yield f"not recovered after {span(spike.lasting)}", BAD
-    elif course.given_up:
-        yield f"recovers: nobody gives up after {span(course.given_up[-1])}", GOOD
-    else:
-        yield "nobody gives up", GOOD
-    yield f"; {served} answered in time, {course.retries} retr{'y' if course.retries == 1 else 'ies'}", ""
+        return f"not recovered after {lasting}", BAD
+    if course.given_up:
+        return f"recovers: nobody gives up after {_length(course.given_up[-1])}", GOOD
+    return "nobody gives up", GOOD
+
+
+def _length(value: timedelta) -> str:
+    """A time span as text, in milliseconds where tenths of a second would show too little of it."""
+    return span(value) if value >= _SHORT else format_duration(value)

@@ -1,6 +1,7 @@
 """`pgwatchdog report`: looks at every cluster, once or repeatedly, and prints what it found."""
 
 import asyncio
+import sys
 from collections.abc import Sequence
 from datetime import timedelta
 from enum import StrEnum
@@ -101,7 +102,8 @@ def _written(states: Sequence[State], *, settings: Settings, form: Output, again
     arming = settings.source != wiring.COMMAND_LINE
     match form:
         case Output.TABLE:
-            return render.table(states, book=settings.book, arming=arming)
+            color = sys.stdout.isatty() or None  # otherwise as the environment asks
+            return render.table(states, book=settings.book, arming=arming, color=color)
         case Output.MARKDOWN:
             return render.markdown(states, book=settings.book, arming=arming)
         case Output.JSON:

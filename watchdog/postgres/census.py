@@ -6,6 +6,7 @@ It knows the columns of the `sql/census_*.sql` statements. It does not judge wha
 from datetime import timedelta
 from typing import NamedTuple
 
+from watchdog.core.observed.activity import UNKNOWN
 from watchdog.core.observed.census import Census, DatabaseWork
 from watchdog.core.observed.stored_settings import OTHERS, UNITS, Stored, StoredSettings
 from watchdog.postgres.session import Session
@@ -77,14 +78,14 @@ async def take_census(session: Session) -> Census:
     databases = await session.rows(CENSUS_DATABASES)
     settings = await read_settings(session)
     [sessions] = await session.rows(CENSUS_SESSIONS)
-    names = {role.oid: role.rolname for role in roles}
+    names = {role.oid: _told_apart(role.rolname) for role in roles}
     return Census(
         server_version=session.server_version,
         sees_all=sessions.sees_all,
         behind_pooler=session.behind_pooler,
         roles=names,
-        databases={each.oid: each.datname for each in databases},
-        superusers=frozenset(role.rolname for role in roles if role.rolsuper),
+        databases={each.oid: _told_apart(each.datname) for each in databases},
+        superusers=frozenset(names[role.oid] for role in roles if role.rolsuper),
         hidden=sessions.hidden,
         hidden_roles=frozenset(names[oid] for oid in sessions.hidden_usesysids or () if oid in names),
         tracking_off=sessions.tracking_off,
@@ -94,11 +95,16 @@ async def take_census(session: Session) -> Census:
         may_cancel_superusers=any(role.oid == session.own_role and role.rolsuper for role in roles),
         settings=settings,
         work={
-            each.datname: DatabaseWork(timedelta(seconds=each.active_seconds), each.sessions_abandoned)
+            _told_apart(each.datname): DatabaseWork(timedelta(seconds=each.active_seconds), each.sessions_abandoned)
             for each in databases
         },
-        may_cancel=frozenset(role.rolname for role in roles if role.may_cancel),
+        may_cancel=frozenset(names[role.oid] for role in roles if role.may_cancel),
     )
+
+
+def _told_apart(name: str) -> str:
+    """The name of a role or database, in quotes where it is the word for a name that is not known."""
+    return f'"{name}"' if name == UNKNOWN else name
 
 
 async def read_settings(session: Session) -> StoredSettings:

@@ -14,6 +14,9 @@ from watchdog.settings.model import Model
 
 MAX_ATTEMPTS = 1000
 
+MAX_LAYERS = 20
+"""Upper bound of the layers of a chain. It bounds the depth and the time of the computation."""
+
 Kind = Literal["boto3-legacy", "boto3-standard", "step-functions", "lambda-async", "kubernetes-job", "celery-retry"]
 
 
@@ -62,6 +65,9 @@ class ChainSection(Model):
     def _can_be_played(cls, value: list[LayerSection]) -> list[LayerSection]:
         if not value:
             raise PydanticCustomError("layers", "is empty: name at least one layer, the outermost first")
+        if len(value) > MAX_LAYERS:
+            many = f"has {len(value)} layers; up to {MAX_LAYERS} are played"
+            raise PydanticCustomError("layers", "{many}", {"many": many})
         names = [each.name for each in value]
         twice = next((name for place, name in enumerate(names) if name in names[:place]), None)
         if twice is not None:

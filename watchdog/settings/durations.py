@@ -80,5 +80,25 @@ _SPELLED = PlainSerializer(format_duration)
 Duration = Annotated[timedelta, BeforeValidator(_positive), _SPELLED, _SCHEMA]
 """A duration above zero."""
 
+NO_BUDGET = "none"
+"""The word with which a configuration says that a role has no budget."""
+
+
+def _positive_or_none(value: object) -> timedelta | None:
+    return None if value == NO_BUDGET else _positive(value)
+
+
+def _spelled_or_none(span: timedelta | None) -> str:
+    return NO_BUDGET if span is None else format_duration(span)
+
+
+OptionalDuration = Annotated[
+    timedelta | None,
+    BeforeValidator(_positive_or_none),
+    PlainSerializer(_spelled_or_none),
+    WithJsonSchema({"type": "string", "pattern": f"{PATTERN}|^{NO_BUDGET}$", "examples": ["30s", "15min", NO_BUDGET]}),
+]
+"""A duration above zero, or `none`."""
+
 Grace = Annotated[timedelta, BeforeValidator(_or_zero), _SPELLED, _SCHEMA]
 """A duration that may be `0s`."""

@@ -17,7 +17,7 @@ from watchdog.core.judging.jobs import DEFAULT_PATTERN, PatternError, parse_patt
 from watchdog.core.observed.activity import Clock
 from watchdog.settings.acting import LedgerSection, Mode, PolicySection
 from watchdog.settings.chain import ChainSection
-from watchdog.settings.durations import Duration, Grace
+from watchdog.settings.durations import Duration, Grace, OptionalDuration
 from watchdog.settings.model import Model
 from watchdog.settings.words import ClockWord
 
@@ -121,10 +121,9 @@ def _spelled_out(value: object) -> object:
     return value if isinstance(value, (dict, BaseModel)) else {"budget": value}
 
 
-class JobBudget(Model):
-    """The budget of one job; the short form is the duration alone."""
+class BudgetOptions(Model):
+    """What a budget may say besides its duration."""
 
-    budget: Duration = Field(description="how long the caller waits")
     grace: Grace | None = Field(
         default=None, description="added before a run is an orphan; the common one if not given"
     )
@@ -137,9 +136,16 @@ class JobBudget(Model):
         return None if self.clock is None else Clock(self.clock)
 
 
-class RoleBudget(JobBudget):
-    """The budget of one role; the short form is the duration alone."""
+class JobBudget(BudgetOptions):
+    """The budget of one job; the short form is the duration alone."""
 
+    budget: Duration = Field(description="how long the caller waits")
+
+
+class RoleBudget(BudgetOptions):
+    """The budget of one role; the short form is the duration alone, or `none`."""
+
+    budget: OptionalDuration = Field(description="how long the caller waits; none: it has no budget, and that is meant")
     holding: Duration | None = Field(
         default=None, description="limit for holding transactions; the budget if not given"
     )

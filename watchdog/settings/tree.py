@@ -190,9 +190,14 @@ def _book(budgets: schema.Budgets) -> BudgetBook:
                 limit=role.budget, grace=role.grace, holding=role.holding, clock=role.measured, detached=role.detached
             )
             for name, role in budgets.roles.items()
+            if role.budget is not None
         },
         jobs=tuple(_rule(job) for job in budgets.jobs) or DEFAULT_JOBS,
         provider_roles=PROVIDER_ROLES,
+        exempt=frozenset(name for name, role in budgets.roles.items() if role.budget is None),
+        exempt_and_detached=frozenset(
+            name for name, role in budgets.roles.items() if role.budget is None and role.detached
+        ),
     )
 
 

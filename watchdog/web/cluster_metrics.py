@@ -23,6 +23,7 @@ from watchdog.web.families import activity, reading
 from watchdog.web.labels import Bounds, ClusterLabels
 from watchdog.web.metric import Labels, Metric
 from watchdog.web.series import Series
+from watchdog.web.server_counters import ServerCounters
 
 ACTIVITY = (
     activity.RUNNING_QUERIES,
@@ -51,6 +52,7 @@ class ClusterMetrics:
     _labels: ClusterLabels = field(init=False)
     _acting: ActingMetrics = field(init=False)
     _census: Census | None = None
+    _server: ServerCounters = field(default_factory=ServerCounters)
     _timeouts: list[Gauge] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -102,7 +104,7 @@ class ClusterMetrics:
         for limiter, values, label in (
             (self._labels.roles, [*(case.backend.role for case in cases), lease_holder(look)], "usename"),
             (self._labels.jobs, [case.job for case in cases], "job_key"),
-            (self._labels.databases, [*(case.backend.database for case in cases), *look.census.work], "datname"),
+            (self._labels.databases, [case.backend.database for case in cases], "datname"),
         ):
             limiter.begin_look(values)
             self.series.set(reading.LABEL_VALUES_FOLDED, (label,), len(limiter.folded))
@@ -130,15 +132,11 @@ class ClusterMetrics:
         """
         if self._census is not census:
             self._census, self._timeouts = census, _timeouts(census, book=self.book)
+            self._server.add(census.work, label_of=self._labels.databases.fold)
         for metric, labels, value in self._timeouts:
             self.series.set(metric, labels, value)
-        abandoned, active = dict[Labels, float](), dict[Labels, float]()
-        for database, work in census.work.items():
-            label = (self._labels.databases.fold(database),)
-            abandoned[label] = abandoned.get(label, 0.0) + work.abandoned
-            active[label] = active.get(label, 0.0) + work.active.total_seconds()
-        self.series.copy(reading.SESSIONS_ABANDONED, abandoned)
-        self.series.copy(reading.ACTIVE_SECONDS, active)
+        self.series.copy(reading.SESSIONS_ABANDONED, self._server.abandoned)
+        self.series.copy(reading.ACTIVE_SECONDS, self._server.active)
 
     def _activity(self, look: Look, *, now: float) -> None:
         cases = look.judgement.cases

@@ -52,9 +52,11 @@ class LabelLimiter:
                 self.folded.add(value)
 
     def fold(self, value: str) -> str:
-        """`value` if it is named or admitted, otherwise `other`."""
+        """`value` if it is named or admitted, otherwise `other`. Something that is really called other is quoted."""
         known = value in ("", UNKNOWN) or value in self.bound.named or value in self.admitted
-        return value if known else OTHER
+        if not known:
+            return OTHER
+        return f'"{value}"' if value == OTHER else value
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,6 +63,11 @@ class BudgetBook:
     roles: Mapping[str, BudgetSpec] = field(default_factory=dict)
     jobs: tuple[JobRule, ...] = DEFAULT_JOBS
     provider_roles: frozenset[str] = frozenset()
+    exempt: frozenset[str] = frozenset()
+    """Roles of which the configuration says that they have no budget."""
+
+    exempt_and_detached: frozenset[str] = frozenset()
+    """Those of them whose callers disconnect on purpose."""
 
     def budget(self, role: str, *, claim: JobClaim | None) -> Budget | None:
         """The budget of a row of `role` with the job key `claim`, or None if no budget applies.
@@ -84,7 +89,8 @@ class BudgetBook:
         """True if callers of this role or job disconnect on purpose. A client that is gone is then no evidence."""
         own = self.roles.get(role)
         job = None if claim is None else claim.rule.budget_spec(claim.key.job)
-        return (own is not None and own.detached) or (job is not None and job[1].detached)
+        by_role = role in self.exempt_and_detached or (own is not None and own.detached)
+        return by_role or (job is not None and job[1].detached)
 
     @property
     def empty(self) -> bool:
@@ -117,7 +123,7 @@ class BudgetBook:
     def _by_role(self, role: str, *, keyed: bool) -> Budget | None:
         if role in self.roles:
             return self._made(self.roles[role], source=f"role:{role}", keyed=keyed)
-        if self.default is None or role in self.provider_roles:
+        if self.default is None or role in self.provider_roles or role in self.exempt:
             return None
         return self._made(BudgetSpec(limit=self.default), source="default", keyed=keyed)
 

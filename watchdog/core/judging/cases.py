@@ -58,6 +58,13 @@ class Case:
     client_gone: bool = False
     deadline_passed: bool = False
     until_deadline: timedelta | None = None
+    exempt: bool = False
+    """The configuration says that the role has no budget."""
+
+    @property
+    def lacks_budget(self) -> bool:
+        """True if no budget applies and the configuration does not say so itself."""
+        return self.budget is None and not self.exempt
 
     @property
     def key(self) -> JobKey | None:
@@ -195,6 +202,7 @@ def _case(
         run=Run(backend.pid, backend.started, start.at),
         age=start.age,
         talking=_talking(backend, clock=clock, start=start, interval=interval),
+        exempt=backend.role in book.exempt,
     )
 
 

@@ -13,8 +13,12 @@ from ipaddress import ip_address
 
 from watchdog.core.observed.activity import Clock
 
-NAME_LIMIT = 63
-"""Number of bytes at which the server truncates application_name, without an error (NAMEDATALEN - 1)."""
+MIN_CUT = 60
+"""Bytes from which on a name may have been cut, so that two names have become one.
+
+The server cuts application_name at 63 bytes (NAMEDATALEN - 1). It cuts before a character of several bytes that does
+not fit, and then 60 to 62 bytes are left.
+"""
 
 FIRST_YEAR, LAST_YEAR = 2000, 2100
 """Years from which and before which a deadline must lie to be accepted."""
@@ -64,7 +68,7 @@ class JobPattern:
             alike = bool(self.prefix) and name.startswith(self.prefix)
             return NoKey.UNUSABLE if alike else NoKey.NOT_A_KEY
         # A server before 16 replaces each byte outside ASCII by '?', so two different names can look the same.
-        if len(name.encode()) >= NAME_LIMIT or "?" in name:
+        if len(name.encode()) >= MIN_CUT or "?" in name:
             return NoKey.UNUSABLE
         found = match.groupdict()
         deadline = None

@@ -215,7 +215,7 @@ def _unjudged(cases: Sequence[Case], *, census: Census, unreadable: int) -> dict
                 census.hidden,
                 census.tracking_off,
                 sum(case.unusable_key for case in cases),
-                sum(case.budget is None for case in active),
+                sum(case.lacks_budget for case in active),
                 unreadable,
             ),
             strict=True,

@@ -68,7 +68,8 @@ def _name(case: Case) -> Iterator[Line]:
 def _budget(case: Case, *, book: BudgetBook) -> Iterator[Line]:
     budget = case.budget
     if budget is None:
-        yield Line(0, f"budget: none for role {case.backend.role}, so it is not judged", decides=True)
+        why = ", as the configuration says" if case.exempt else ""
+        yield Line(0, f"budget: none for role {case.backend.role}{why}, so it is not judged", decides=True)
         return
     yield Line(0, f"budget: {span(budget.limit)} by {budget.source}, and {span(budget.grace)} of grace")
     by_role = book.budget(case.backend.role, claim=None)

@@ -79,7 +79,7 @@ def _sessions(look: Look) -> Iterator[NotLookedFor]:
 
 
 def _roles(look: Look) -> Iterator[NotLookedFor]:
-    without = [case for case in running(look.judgement.cases) if case.budget is None]
+    without = [case for case in running(look.judgement.cases) if case.lacks_budget]
     roles = tuple(sorted({case.backend.role for case in without}))
     if roles:
         sentence = f"overdue runs of roles without a budget: {', '.join(roles)} ({len(without)} running)"

@@ -91,7 +91,8 @@ def finding_record(finding: Finding, *, server: str) -> Record:
         "state": backend.state,
         "wait_event_type": backend.wait_event_type,
         "wait_event": backend.wait_event,
-        "query_id": backend.query_id,
+        # A number beyond 2**53 is not exact in most readers of JSON, and nearly every query id is one.
+        "query_id": None if backend.query_id is None else str(backend.query_id),
         "client": _client(backend),
         "kind": str(finding.kind),
         "evidence": [str(evidence) for evidence in finding.evidence],
