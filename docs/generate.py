@@ -1,6 +1,6 @@
 """Makes the generated pages and manifests from the code: `make docs`. A test compares them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +9,7 @@ import yaml
 from watchdog.core.acting.protections import PROTECTIONS
 from watchdog.core.doctor.grants import grants
 from watchdog.core.judging.evidence import EVIDENCE
+from watchdog.core.observed.services import SERVICES, Service
 from watchdog.settings.environment import scalar_names
 from watchdog.settings.load import json_schema
 from watchdog.web.metric import Metric
@@ -66,6 +67,17 @@ carry. Those with a yes are tested once more in the statement that signals, beca
 |---|---|---|
 """
 
+SERVICES_HEAD = """\
+# Managed services
+
+Generated from the table in `watchdog/core/observed/services.py`, which protections, `pgwatchdog doctor`,
+`pgwatchdog grants --service KEY` and the hints of errors read. What is not known is not in the provider's
+documentation, or was not found there; nothing is assumed in its place.
+
+The doctor prints `ALTER SYSTEM` on none of them, but how the service sets the parameter.
+
+"""
+
 
 def metrics_page() -> str:
     """The page about metrics."""
@@ -90,6 +102,35 @@ def configuration_page() -> str:
         "an error, except what Kubernetes injects for a Service of our name.\n"
         f"{EVIDENCE_HEAD}{_evidence()}{PROTECTIONS_HEAD}{_protections()}"
     )
+
+
+def services_page() -> str:
+    """The page about managed services."""
+    return SERVICES_HEAD + "\n".join(f"## {each.name}\n\n{_service(each)}" for each in SERVICES)
+
+
+def _service(service: Service) -> str:
+    marks = [f"role {each}" for each in _named(service.roles)]
+    marks += [f"settings that begin with `{each}`" for each in service.settings]
+    marks += [f"schema {each}" for each in _named(service.schemas)]
+    reserved = service.reserved
+    sleeps = {True: "yes", False: "no", None: None}[service.sleeps]
+    rows = {
+        "key": f"`{service.key}`",
+        "recognised by": ", ".join(marks),
+        "the provider's roles, never touched": ", ".join(_named(service.provider_roles)) or None,
+        "reserved connections of its own": None if reserved is None else f"`{reserved.setting}`: {reserved.hint}",
+        "a parameter is set": service.parameters,
+        "rights": service.rights,
+        "`sslrootcert`": service.ca,
+        "can sleep": sleeps,
+        "sources": "; ".join(service.sources),
+    }
+    return "".join(f"- {title}: {text or 'not known'}\n" for title, text in rows.items())
+
+
+def _named(names: Iterable[str]) -> list[str]:
+    return [f"`{each}`" for each in sorted(names)]
 
 
 def _evidence() -> str:
@@ -173,6 +214,7 @@ PAGES = {
     "deploy/sql/enforce.sql": grants_for(16, acting=True),
     "docs/metrics.md": metrics_page,
     "docs/configuration.md": configuration_page,
+    "docs/services.md": services_page,
     "deploy/kubernetes/prometheusrule.yaml": prometheus_rule,
 }
 

@@ -26,6 +26,7 @@ HOW_TO_GET = {
     "prometheus": "apt-get install prometheus",
     "promtool": "apt-get install prometheus",
     "prometheus-alertmanager": "apt-get install prometheus-alertmanager",
+    "openssl": "apt-get install openssl",
     "pgbouncer": "apt-get install pgbouncer",
     "buildah": "apt-get install buildah",
     "debootstrap": "apt-get install debootstrap",

@@ -2,28 +2,31 @@
 
 import asyncio
 import json
+import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
 from support.processes import command, get, samples
-from support.servers import Client, TestServer, make_server, start
-from support.watching import Recorder, answer, daemon_on
+from support.servers import Client, TestServer, make_server, start, until
+from support.watching import Recorder, answer, daemon_on, watcher
 
+from watchdog.core.doctor.facts import Transport
 from watchdog.core.observed.stored_settings import UNITS, parse_span
 from watchdog.demo.guardian import Guardian
 
 
-def configuration(folder: Path, server: TestServer, *, role: str = "pgwatchdog") -> Path:
+def configuration(folder: Path, server: TestServer, *, role: str = "pgwatchdog", threads: str = "15min") -> Path:
     file = folder / "pgwatchdog.yaml"
     file.write_text(
         f'clusters: [{{name: main, dsn: "{server.dsn(role)}"}}]\n'
         "budgets:\n  roles: {web_app: 30s, etl_app: {budget: 15min, holding: 1min}, 'odd \"name': 10s}\n"
-        "  jobs: [{roles: [etl_app], budgets: {threads: 2min}}]\n"
+        f"  jobs: [{{roles: [etl_app], budgets: {{threads: {threads}}}}}]\n"
     )
     return file
 
@@ -37,10 +40,10 @@ def examined(file: Path, *, code: int | None = None) -> list[dict[str, Any]]:  #
     return checks
 
 
-def piped(server: TestServer, sql: str) -> None:
+def piped(server: TestServer, sql: str, *, role: str = "postgres") -> None:
     """Run a text as people do, through psql, stopping at the first error."""
     psql = server.embedded.binaries / "psql"
-    arguments = [str(psql), "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", server.dsn("postgres")]
+    arguments = [str(psql), "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", server.dsn(role)]
     done = subprocess.run(arguments, input=sql, text=True, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr
 
@@ -66,10 +69,119 @@ def test_the_block_piped_to_psql_closes_every_gap_of_the_roles(versioned: TestSe
         " WHERE rolname = 'etl_app' AND setdatabase = 0"
     )
     assert isinstance(stored, list)
-    assert "statement_timeout=115s" in stored, "under the smallest budget of the role, which is a job's"
+    assert "statement_timeout=895s" in stored, "under the budget that all work of the role has"
     with psycopg.connect(versioned.dsn("web_app", database="other"), autocommit=True) as session:
         row = session.execute("SHOW statement_timeout").fetchone()
     assert row == ("28500ms",), "and new sessions have it"
+
+
+@pytest.mark.parametrize("threads", ["2min", "40min"])
+def test_timeouts_that_would_end_longer_work_of_a_role_are_not_set_by_the_block(
+    own_server: TestServer, tmp_path: Path, threads: str
+) -> None:
+    """The job's budget is the smaller or the larger one of the role's two: either way one would end the other."""
+    file = configuration(tmp_path, own_server, threads=threads)
+
+    piped(own_server, command("doctor", "-c", str(file), "--format", "sql").stdout)
+
+    stored = own_server.value(
+        "SELECT setconfig FROM pg_db_role_setting s JOIN pg_roles r ON r.oid = s.setrole WHERE rolname = 'etl_app'"
+    )
+    assert isinstance(stored, list)
+    names = {each.partition("=")[0] for each in stored}
+    assert names.isdisjoint({"statement_timeout", "lock_timeout"})
+    assert "idle_in_transaction_session_timeout" in names, "one limit for holding counts for all its work"
+    gaps = {each["name"]: each for each in examined(file, code=1) if each["scope"] == "role etl_app"}
+    [withheld] = gaps["statement_timeout"]["withheld"]
+    assert "it would also end work of etl_app" in withheld["reason"]
+    assert "SET LOCAL statement_timeout = " in withheld["sql"]
+
+
+def gappy(server: TestServer) -> None:
+    """A server with a gap of every kind, and a role without rights that matter, `nobody`."""
+    password = server.embedded.password
+    server.run(
+        f"CREATE ROLE nobody LOGIN PASSWORD '{password}'; CREATE ROLE dba LOGIN CREATEROLE PASSWORD '{password}';"
+        f"CREATE ROLE boss LOGIN SUPERUSER PASSWORD '{password}';"
+        "REVOKE pg_monitor FROM pgwatchdog; GRANT pg_read_all_settings TO pgwatchdog;"
+        "ALTER ROLE pgwatchdog CONNECTION LIMIT 1; ALTER ROLE web_app SET track_activities = off;"
+        "ALTER SYSTEM SET compute_query_id = off; ALTER SYSTEM SET tcp_keepalives_idle = 7200;"
+        "SELECT pg_reload_conf()"
+    )
+
+
+def administer(server: TestServer) -> None:
+    """Let `dba` administer some of the roles, one of them by a group; not `odd"name`."""
+    server.run(
+        'CREATE ROLE "odd ""name" LOGIN; CREATE ROLE admins; GRANT admins TO dba;'
+        "GRANT web_app, pgwatchdog, pg_monitor TO admins WITH ADMIN OPTION; GRANT etl_app TO dba WITH ADMIN OPTION"
+    )
+
+
+def statements(sql: str) -> list[str]:
+    """The lines that are run."""
+    return [line for line in sql.splitlines() if line and not line.startswith("--")]
+
+
+@pytest.mark.parametrize("runner", ["nobody", "dba", "postgres", "web_app"])
+def test_nothing_that_is_printed_fails_for_the_role_that_will_run_it(
+    versioned: TestServer, tmp_path: Path, runner: str
+) -> None:
+    gappy(versioned)
+    administer(versioned)
+    file = configuration(tmp_path, versioned, role="pgwatchdog")
+
+    sql = command("doctor", "-c", str(file), "--as", runner, "--format", "sql").stdout
+    piped(versioned, sql, role=runner)
+
+    run = statements(sql)
+    assert ("ALTER SYSTEM" in "\n".join(run)) == (runner == "postgres")
+    assert ('GRANT pg_monitor TO "pgwatchdog";' in run) == (runner in {"dba", "postgres"})
+    assert any(each.startswith('ALTER ROLE "web_app" SET') for each in run) == (runner != "nobody")
+    odd = any(each.startswith('ALTER ROLE "odd ""name" SET') for each in run)
+    assert odd == (runner == "postgres" or (runner == "dba" and versioned.major < 16))
+    assert runner == "postgres" or "-- Not to be run: " in sql
+
+
+async def test_it_sees_how_its_own_session_is_encrypted(versioned: TestServer, tool: Callable[[str], str]) -> None:
+    serve_tls(versioned, openssl=tool("openssl"))
+    found = {mode: await transport(f"{versioned.dsn()} sslmode={mode}") for mode in ("require", "disable")}
+    base = Transport(encrypted=True, version="TLSv1.3", gssapi=False, local=True, sslmode="require")
+    assert found["require"] == base
+    assert found["disable"] == replace(base, encrypted=False, version=None, sslmode="disable")
+
+
+def serve_tls(server: TestServer, *, openssl: str) -> None:
+    """Let the server offer TLS with a certificate that it has signed itself."""
+    data = Path(str(server.value("SHOW data_directory")))
+    request = [openssl, "req", "-x509", "-nodes", "-newkey", "rsa:2048", "-days", "1", "-subj", "/CN=localhost"]
+    subprocess.run([*request, "-keyout", "server.key", "-out", "server.crt"], cwd=data, check=True, capture_output=True)
+    owner = data.stat()
+    for name in ("server.key", "server.crt"):
+        (data / name).chmod(0o600)
+        os.chown(data / name, owner.st_uid, owner.st_gid)
+    server.run("ALTER SYSTEM SET ssl = on; SELECT pg_reload_conf()")
+    until(lambda: server.value("SHOW ssl") == "on", what="TLS")
+
+
+async def transport(dsn: str) -> Transport:
+    """What the doctor reads of its own session."""
+    with watcher(dsn) as cycle:
+        look = await cycle.look(tick=True)
+        return (await cycle.source.facts(look)).transport
+
+
+@pytest.mark.parametrize(
+    ("until_when", "status"),
+    [("'infinity'", "ok"), ("now() + interval '3 days'", "warning"), ("now() + interval '30 days'", "ok")],
+)
+def test_it_warns_before_its_own_password_ends(
+    own_server: TestServer, tmp_path: Path, until_when: str, status: str
+) -> None:
+    when = own_server.value(f"SELECT ({until_when})::timestamptz::text")
+    own_server.run(f"ALTER ROLE pgwatchdog VALID UNTIL '{when}'")
+    found = {each["name"]: each["status"] for each in examined(configuration(tmp_path, own_server))}
+    assert found["rights.password"] == status
 
 
 def test_it_only_reads(own_server: TestServer, tmp_path: Path) -> None:

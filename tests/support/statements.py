@@ -11,6 +11,7 @@ from pydantic import TypeAdapter
 from watchdog import postgres
 from watchdog.core.acting.acts import CancelTarget
 from watchdog.core.observed.activity import Clock
+from watchdog.core.observed.services import MARKING_SCHEMAS, MARKING_SETTINGS
 from watchdog.core.observed.stored_settings import OTHERS, UNITS
 from watchdog.postgres import sql
 from watchdog.postgres.backends import WHOLE_WORD, WORD
@@ -51,6 +52,8 @@ def _parameters(statement: AnyStatement, *, pids: Sequence[int]) -> Parameters:
         "blocking": (list(pids),),
         "cancel": guard_parameters(_NOBODY, manual=True),
         "census_settings": ([*UNITS, *OTHERS],),
+        "facts_parameters": (list(MARKING_SETTINGS),),
+        "facts_server": (list(MARKING_SCHEMAS),),
         "lease": LOCK,
         "lease_holder": LOCK,
         "lease_release": LOCK,

@@ -48,51 +48,66 @@ class FailOn(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Examined:
-    """The checks of one cluster, and whether the cluster could be read."""
+    """The checks of one cluster, and whether the cluster could be read. `runner` is the role that will run the SQL."""
 
     server: str
     read: bool
     checks: list[Check]
+    runner: str | None
+
+    @property
+    def block(self) -> str:
+        """The SQL that closes the gaps."""
+        return block(self.checks, server=self.server, runner=self.runner)
 
 
 def doctor(
     dsns: Dsns = None,
     config: Config = None,
     budget: Budget = None,
-    server: Annotated[str | None, typer.Option(help="Only this cluster.")] = None,
-    form: Annotated[Output, typer.Option("--format", help="How to write it.")] = Output.TABLE,
-    fail_on: Annotated[FailOn, typer.Option("--fail-on", help="From which status on to exit with 1.")] = FailOn.FAILED,
+    server: Annotated[str | None, typer.Option(help="Check only this cluster.")] = None,
+    form: Annotated[Output, typer.Option("--format", help="Output format.")] = Output.TABLE,
+    runner: Annotated[
+        str | None,
+        typer.Option("--as", metavar="ROLE", help="Role that will run the printed SQL; a superuser if not given."),
+    ] = None,
+    fail_on: Annotated[
+        FailOn, typer.Option("--fail-on", help="Exit with 1 if a check has this status or a worse one.")
+    ] = FailOn.FAILED,
 ) -> None:
-    """Check what on each server makes orphans or hides them, and print the SQL that closes the gaps.
+    """Check what on each server lets queries outlive their callers or hides them, and print the SQL that changes it.
 
-    Only reads: the SQL is printed, never run. Exit codes: 0 fine, 1 by --fail-on, 2 usage, 3 a cluster could not be
-    read.
+    Reads only: the SQL is printed, not run. A statement that the role of --as may not run, or that would cancel other
+    work, is printed as a comment with the reason. Exit codes: 0 no findings, 1 findings (see --fail-on), 2 wrong
+    usage, 3 a cluster could not be read.
     """
     configure_logs(form=Format.LOGFMT, level=Level.ERROR)
     settings = chosen(dsns or [], config=config, budget=budget, grace=None)
     cycles = wiring.cycles(settings) if server is None else [wiring.looking(settings, server)]
     if form is Output.SQL and len(cycles) > 1:
         raise UsageError("--format sql is for one cluster at a time: choose it with --server")
-    examined = asyncio.run(_examine(cycles, settings))
+    examined = asyncio.run(_examine(cycles, settings, runner=runner))
     typer.echo(_written(examined, form), nl=False)
     raise typer.Exit(_code(examined, fail_on))
 
 
-async def _examine(cycles: Sequence[Cycle], settings: Settings) -> list[Examined]:
+async def _examine(cycles: Sequence[Cycle], settings: Settings, *, runner: str | None) -> list[Examined]:
     try:
-        return list(await asyncio.gather(*(_one(cycle, settings) for cycle in cycles)))
+        return list(await asyncio.gather(*(_one(cycle, settings, runner=runner) for cycle in cycles)))
     finally:
         for cycle in cycles:
             cycle.source.close()
 
 
-async def _one(cycle: Cycle, settings: Settings) -> Examined:
+async def _one(cycle: Cycle, settings: Settings, *, runner: str | None) -> Examined:
     try:
         look = await cycle.look(tick=True)
         facts = await cycle.source.facts(look)
     except ReadError as error:
-        return Examined(cycle.server, read=False, checks=unread(f"{error.reason.replace('_', ' ')}: {error}"))
-    return Examined(cycle.server, read=True, checks=audit(facts, book=settings.book))
+        checks = unread(f"{error.reason.replace('_', ' ')}: {error}")
+        return Examined(server=cycle.server, read=False, checks=checks, runner=runner)
+    checks = audit(facts, book=settings.book, runner=runner)
+    return Examined(server=cycle.server, read=True, checks=checks, runner=runner)
 
 
 def _code(examined: Sequence[Examined], fail_on: FailOn) -> Exit:
@@ -113,7 +128,7 @@ def _written(examined: Sequence[Examined], form: Output) -> str:
         case Output.MARKDOWN:
             return "\n".join(_markdown(each) for each in examined)
         case Output.SQL:
-            return block(examined[0].checks, server=examined[0].server)
+            return examined[0].block
 
 
 def _record(examined: Examined) -> dict[str, object]:
@@ -125,6 +140,7 @@ def _record(examined: Examined) -> dict[str, object]:
             "saw": each.saw,
             "hint": each.hint or None,
             "sql": list(each.sql),
+            "withheld": [{"sql": r.shown, "reason": r.withheld} for r in each.remedies if r.withheld],
         }
         for each in examined.checks
     ]
@@ -137,8 +153,7 @@ def _markdown(examined: Examined) -> str:
         f"| {each.status} | {each.name} | {cell(each.scope)} | {cell(each.saw)} | {cell(each.hint)} |"
         for each in examined.checks
     ]
-    sql = block(examined.checks, server=examined.server)
-    return "\n".join([*lines, "", "```sql", sql.rstrip(), "```", ""])
+    return "\n".join([*lines, "", "```sql", examined.block.rstrip(), "```", ""])
 
 
 def _table(examined: Sequence[Examined]) -> str:
@@ -146,10 +161,10 @@ def _table(examined: Sequence[Examined]) -> str:
         for each in examined:
             console.print(Text.assemble((each.server, "bold"), f"  {_summary(each.checks)}"))
             console.print(_rows(each.checks))
-            if any(check.sql for check in each.checks):
+            if any(check.remedies for check in each.checks):
                 console.print(Text("What closes the gaps (nothing has been run):", style="bold"))
                 # The text is not wrapped, because the second line of a wrapped SQL comment would be a statement.
-                console.print(Text(block(each.checks, server=each.server)), soft_wrap=True)
+                console.print(Text(each.block), soft_wrap=True)
 
     return drawn(draw, width=WIDTH)
 

@@ -1,11 +1,12 @@
 """Maps errors of the driver to a bounded set of reasons, by SQLSTATE and by SQLSTATE class.
 
-The text of a message is never used for it.
+The text of a message is never used for it. The advice that goes with it may depend on a role that the message names.
 """
 
 import psycopg
 
 from watchdog.core.observed.reasons import Reason
+from watchdog.core.observed.services import SERVICES
 from watchdog.errors import ReadError
 
 _BY_STATE = {
@@ -58,4 +59,13 @@ def statement_failure(error: psycopg.Error) -> ReadError:
 
 def _sentence(reason: Reason, message: str) -> str:
     text = "; ".join(" ".join(line.split()) for line in message.splitlines() if line.strip())
-    return f"{text} ({_ADVICE[reason]})" if reason in _ADVICE else text
+    advice = _of_service(reason, text) or _ADVICE.get(reason)
+    return text if advice is None else f"{text} ({advice})"
+
+
+def _of_service(reason: Reason, text: str) -> str | None:
+    """The advice of the managed service whose roles the server names; a role's name is the same in every language."""
+    if reason is not Reason.TOO_MANY_CONNECTIONS:
+        return None
+    reserves = (each.reserved for each in SERVICES if each.reserved is not None)
+    return next((each.hint for each in reserves if any(role in text for role in each.roles)), None)

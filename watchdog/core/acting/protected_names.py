@@ -1,28 +1,8 @@
-"""The roles and applications that are protected from a cancel by default. This module holds two tables and no code.
+"""The roles and applications that are protected from a cancel by default."""
 
-Sources: the providers' documentation of their reserved roles.
-"""
+from watchdog.core.observed.services import SERVICES
 
-PROVIDER_ROLES = frozenset(
-    {
-        "rdsadmin",  # Amazon RDS and Aurora
-        "rdsrepladmin",
-        "rdstopmgr",
-        "rdswriteforwarduser",
-        "rdsproxyadmin",
-        "azuresu",  # Azure Database for PostgreSQL
-        "azure_superuser",
-        "cloudsqladmin",  # Google Cloud SQL
-        "cloudsqlagent",
-        "cloudsqlreplica",
-        "cloudsqlimportexport",
-        "alloydbadmin",  # Google AlloyDB
-        "supabase_admin",  # Supabase
-        "supabase_replication_admin",
-        "cloud_admin",  # Neon
-        "streaming_replica",  # CloudNativePG
-    }
-)
+PROVIDER_ROLES: frozenset[str] = frozenset().union(*(service.provider_roles for service in SERVICES))
 """Roles under which the providers of managed services run their own sessions. These sessions run for a long time, and
 no caller waits for them."""
 

@@ -6,7 +6,8 @@ This module reads facts. It knows nothing of how they are read from the server.
 from collections import Counter
 from collections.abc import Iterator
 
-from watchdog.core.doctor.checks import Check, ok, quoted, unknown, warning
+from watchdog.core.doctor.changes import Remedy, SetForRole, SetParameter
+from watchdog.core.doctor.checks import Check, ok, unknown, warning
 from watchdog.core.doctor.facts import Facts
 from watchdog.core.judging.budgets import BudgetBook
 from watchdog.core.judging.jobs import JobClaim, NoKey, read_name
@@ -34,11 +35,15 @@ def _tracking(facts: Facts) -> Iterator[Check]:
     server = facts.settings.server.get("track_activities")
     if server is not None and _is_off(server):
         hint = "without it no session can be judged"
-        yield warning("track_activities", "off on the server", hint, sql=("ALTER SYSTEM RESET track_activities;",))
+        on = Remedy(SetParameter("track_activities"))
+        yield warning("track_activities", "off on the server", hint, remedies=(on,))
     elif stored or off:
         who = ", ".join(each.role or f"database {each.database}" for each in stored) or "sessions of their own accord"
-        sql = tuple(f"ALTER ROLE {quoted(each.role)} RESET track_activities;" for each in stored if each.role)
-        yield warning("track_activities", f"off for {who}; {off} sessions now", "these cannot be judged", sql=sql)
+        remedies = tuple(
+            Remedy(SetForRole(role=each.role, name=each.name, database=each.database)) for each in stored if each.role
+        )
+        saw = f"off for {who}; {off} sessions now"
+        yield warning("track_activities", saw, "these cannot be judged", remedies=remedies)
     else:
         yield ok("track_activities", "on for everybody")
 
@@ -54,8 +59,8 @@ def _query_ids(facts: Facts) -> Iterator[Check]:
         )
     else:
         hint = "without query ids orphans that are alike are not seen as one pile"
-        sql = ("ALTER SYSTEM SET compute_query_id = 'on';",)
-        yield warning("compute_query_id", value or "not known", hint, sql=sql)
+        remedies = (Remedy(SetParameter("compute_query_id", "on")),)
+        yield warning("compute_query_id", value or "not known", hint, remedies=remedies)
 
 
 def _names(facts: Facts, *, book: BudgetBook) -> Iterator[Check]:

@@ -6,6 +6,8 @@ This module knows nothing of the individual checks.
 from dataclasses import dataclass
 from enum import StrEnum
 
+from watchdog.core.doctor.changes import Remedy
+
 
 class Status(StrEnum):
     """The status of a check, the gravest last. `unknown` means that the check could not decide."""
@@ -24,7 +26,8 @@ GRAVITY = {status: rank for rank, status in enumerate(Status)}
 class Check:
     """The result of one check.
 
-    `scope` is `cluster`, `role NAME` or `role NAME in DATABASE`. `sql` are the statements that correct what was found.
+    `scope` is `cluster`, `role NAME` or `role NAME in DATABASE`. `remedies` are the changes that correct what was
+    found.
     """
 
     name: str
@@ -32,7 +35,12 @@ class Check:
     status: Status
     saw: str
     hint: str = ""
-    sql: tuple[str, ...] = ()
+    remedies: tuple[Remedy, ...] = ()
+
+    @property
+    def sql(self) -> tuple[str, ...]:
+        """The statements that can be run."""
+        return tuple(each.change.sql for each in self.remedies if not each.withheld)
 
 
 def ok(name: str, saw: str, *, scope: str = "cluster") -> Check:
@@ -40,24 +48,19 @@ def ok(name: str, saw: str, *, scope: str = "cluster") -> Check:
     return Check(name=name, scope=scope, status=Status.OK, saw=saw)
 
 
-def warning(name: str, saw: str, hint: str, *, scope: str = "cluster", sql: tuple[str, ...] = ()) -> Check:
+def warning(name: str, saw: str, hint: str, *, scope: str = "cluster", remedies: tuple[Remedy, ...] = ()) -> Check:
     """A check that found something that should be changed."""
-    return Check(name=name, scope=scope, status=Status.WARNING, saw=saw, hint=hint, sql=sql)
+    return Check(name=name, scope=scope, status=Status.WARNING, saw=saw, hint=hint, remedies=remedies)
 
 
-def failed(name: str, saw: str, hint: str, *, scope: str = "cluster", sql: tuple[str, ...] = ()) -> Check:
+def failed(name: str, saw: str, hint: str, *, scope: str = "cluster", remedies: tuple[Remedy, ...] = ()) -> Check:
     """A check that found a cause of orphans, or a reason why pgwatchdog cannot see them."""
-    return Check(name=name, scope=scope, status=Status.FAILED, saw=saw, hint=hint, sql=sql)
+    return Check(name=name, scope=scope, status=Status.FAILED, saw=saw, hint=hint, remedies=remedies)
 
 
 def unknown(name: str, saw: str, hint: str, *, scope: str = "cluster") -> Check:
     """A check that could not decide."""
     return Check(name=name, scope=scope, status=Status.UNKNOWN, saw=saw, hint=hint)
-
-
-def quoted(identifier: str) -> str:
-    """A quoted identifier for SQL. It is always quoted, because the key words depend on the server's version."""
-    return '"' + identifier.replace('"', '""') + '"'
 
 
 def worst(checks: list[Check]) -> Status:

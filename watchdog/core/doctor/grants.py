@@ -4,7 +4,11 @@ This module knows no server: it makes text from a role name and a version.
 """
 
 import re
+import textwrap
 
+from watchdog.core.observed.services import Service
+
+WIDTH = 117
 RESERVED_FROM = 160_000
 """First version with the role pg_use_reserved_connections."""
 
@@ -34,14 +38,15 @@ _MEMBER = """\
 _PLAIN = re.compile(r"[a-z_][a-z0-9_]*")
 
 
-def grants(*, role: str, version: int, acting: bool, only: tuple[str, ...] = ()) -> str:
+def grants(*, role: str, version: int, acting: bool, only: tuple[str, ...] = (), service: Service | None = None) -> str:
     """The SQL for `role` on a server of `version` (160000 for PostgreSQL 16).
 
     If `acting`, it also grants the right to cancel. `only` restricts it to the queries of these roles, by membership in
-    them.
+    them. For a managed `service` it begins with a comment that says what differs there.
     """
     name = _quoted(role)
-    parts = [_CREATE, _MONITOR]
+    parts = [] if service is None else [_of_service(service)]
+    parts += [_CREATE, _MONITOR]
     if version >= RESERVED_FROM:
         parts.append(_RESERVED)
     if acting and not only:
@@ -50,6 +55,15 @@ def grants(*, role: str, version: int, acting: bool, only: tuple[str, ...] = ())
     if acting and only:
         text += "\n" + _MEMBER + "".join(f"GRANT {_quoted(each)} TO {name};\n" for each in only)
     return text
+
+
+def _of_service(service: Service) -> str:
+    rights = service.rights or "who may grant these rights there is not known here, see its documentation"
+    told = [f"{service.name}: {rights}."]
+    if service.reserved is not None:
+        told.append(f"{service.reserved.setting}: {service.reserved.hint}.")
+    lines = [line for each in told for line in textwrap.wrap(each, width=WIDTH, break_on_hyphens=False)]
+    return "".join(f"-- {line}\n" for line in lines).replace("{", "{{").replace("}", "}}")
 
 
 def _quoted(identifier: str) -> str:

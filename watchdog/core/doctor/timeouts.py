@@ -1,14 +1,16 @@
 """Checks of the stored timeouts against the callers' budgets: which of them let a statement outlive its caller.
 
 The recommended statement_timeout is below the smallest budget of a role by MARGIN, so that the server ends the
-statement before the caller gives up. A job of that role with a larger budget must set its own value with SET LOCAL.
+statement before the caller gives up. If the role has other work with a larger budget, that timeout would end it as
+well. Then the statement is withheld, with the value that each part of the work can set with SET LOCAL.
 This module knows no sessions: it compares stored settings with budgets.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 
-from watchdog.core.doctor.checks import Check, failed, ok, quoted, unknown, warning
+from watchdog.core.doctor.changes import Remedy, SetForRole, one_line
+from watchdog.core.doctor.checks import Check, failed, ok, unknown, warning
 from watchdog.core.doctor.facts import Facts, RoleFacts
 from watchdog.core.judging.budgets import BudgetBook
 from watchdog.core.judging.timeout_inversions import MARGIN, MAX_MARGIN, StoredTimeout, smallest_budget, stored_timeouts
@@ -41,12 +43,12 @@ def audit_timeouts(facts: Facts, *, book: BudgetBook) -> Iterator[Check]:
     """
     for role in _judged(facts, book=book):
         for timeout in stored_timeouts(facts.settings, book=book, roles=[role.name]):
-            yield _statement(timeout, role=role)
+            yield _statement(timeout, role=role, book=book)
         budget = smallest_budget(book, role.name)
         if budget is not None:
-            yield from _transaction(facts, role, budget=budget)
+            yield from _transaction(facts, role, book=book)
             yield _idle(facts, role, book=book)
-            yield _lock(facts, role, budget=budget)
+            yield _lock(facts, role, book=book, budget=budget)
             yield _connection_check(facts, role)
 
 
@@ -65,7 +67,7 @@ def _judged(facts: Facts, *, book: BudgetBook) -> list[RoleFacts]:
     ]
 
 
-def _statement(timeout: StoredTimeout, *, role: RoleFacts) -> Check:
+def _statement(timeout: StoredTimeout, *, role: RoleFacts, book: BudgetBook) -> Check:
     scope = _scope(role.name, timeout.database)
     name = "statement_timeout"
     if timeout.value is None:
@@ -73,17 +75,19 @@ def _statement(timeout: StoredTimeout, *, role: RoleFacts) -> Check:
     target = placed_under(timeout.budget)
     if not timeout.inverted:
         return ok(name, f"{_value(timeout.value)} by {timeout.where}, budget {span(timeout.budget)}", scope=scope)
+    change = SetForRole(role=role.name, name=name, value=spelled(target), database=timeout.database)
     lives_on = "without end" if timeout.lives_on is None else f"for {span(timeout.lives_on)}"
     return failed(
         name,
         f"{_value(timeout.value)} by {timeout.where}, budget {span(timeout.budget)}: work lives on {lives_on}",
-        "let the server end it before the caller gives up; jobs with a larger budget set their own, by SET LOCAL",
+        "let the server end it before the caller gives up",
         scope=scope,
-        sql=(_alter(role.name, timeout.database, name, target),),
+        remedies=(_sparing(change, limit=timeout.budget, allowed=budgets_of(book, role.name), under=placed_under),),
     )
 
 
-def _transaction(facts: Facts, role: RoleFacts, *, budget: timedelta) -> Iterator[Check]:
+def _transaction(facts: Facts, role: RoleFacts, *, book: BudgetBook) -> Iterator[Check]:
+    """Twice the largest budget: it ends the session, so nothing within its budget may come near it."""
     if facts.server_version < TRANSACTION_TIMEOUT_FROM:
         return
     yield _checked(
@@ -94,27 +98,33 @@ def _transaction(facts: Facts, role: RoleFacts, *, budget: timedelta) -> Iterato
         saw="{}",
         amiss="off: a transaction of many short statements has no end",
         hint="bound it where callers bound a whole transaction; it ends the session, not only the statement",
-        better=2 * budget,
+        remedy=_remedy(role, "transaction_timeout", 2 * max(budgets_of(book, role.name).values())),
     )
 
 
 def _idle(facts: Facts, role: RoleFacts, *, book: BudgetBook) -> Check:
     budget = book.budget(role.name, claim=None)
     limit = budget.holding if budget is not None else (smallest_budget(book, role.name) or timedelta(0))
+    name = "idle_in_transaction_session_timeout"
+    change = SetForRole(role=role.name, name=name, value=spelled(limit))
     saw = f"{{}}, limit for holding {span(limit)}"
     return _checked(
         facts,
         role,
-        "idle_in_transaction_session_timeout",
+        name,
         fine=lambda value: timedelta(0) < value <= limit,
         saw=saw,
         amiss=saw,
         hint="a client that freezes inside a transaction keeps its locks; a cancel does nothing to it, this does",
-        better=limit,
+        remedy=_sparing(change, limit=limit, allowed=holdings_of(book, role.name), under=lambda allowed: allowed),
     )
 
 
-def _lock(facts: Facts, role: RoleFacts, *, budget: timedelta) -> Check:
+def _lock(facts: Facts, role: RoleFacts, *, book: BudgetBook, budget: timedelta) -> Check:
+    def under(allowed: timedelta) -> timedelta:
+        return placed_under(allowed * LOCK_SHARE)
+
+    change = SetForRole(role=role.name, name="lock_timeout", value=spelled(under(budget)))
     saw = f"{{}}, budget {span(budget)}"
     return _checked(
         facts,
@@ -124,7 +134,7 @@ def _lock(facts: Facts, role: RoleFacts, *, budget: timedelta) -> Check:
         saw=saw,
         amiss=saw,
         hint="waiting for a lock counts against the budget; whoever has waited for half of it will not finish",
-        better=placed_under(budget * LOCK_SHARE),
+        remedy=_sparing(change, limit=budget, allowed=budgets_of(book, role.name), under=under),
     )
 
 
@@ -138,7 +148,7 @@ def _connection_check(facts: Facts, role: RoleFacts) -> Check:
         amiss="off: the query of a client that has died runs to its end",
         hint="it sees a closed connection, not a vanished host (tcp_keepalives do), "
         "and not a middle layer that lives on",
-        better=CHECK_INTERVAL,
+        remedy=_remedy(role, "client_connection_check_interval", CHECK_INTERVAL),
     )
 
 
@@ -151,12 +161,12 @@ def _checked(
     saw: str,
     amiss: str,
     hint: str,
-    better: timedelta,
+    remedy: Remedy,
 ) -> Check:
     """Check the value of one setting for one role.
 
-    `saw` is the text if the value is `fine`, `amiss` if it is not; `{}` in them stands for the value. `better` is the
-    value that the SQL sets.
+    `saw` is the text if the value is `fine`, `amiss` if it is not; `{}` in them stands for the value. `remedy` sets a
+    better value.
     """
     value = _effective(facts, role, name)
     scope = _scope(role.name, None)
@@ -164,19 +174,64 @@ def _checked(
         return unknown(name, "our own session hides it", _UNKNOWN, scope=scope)
     if fine(value):
         return ok(name, saw.format(_value(value)), scope=scope)
-    return warning(name, amiss.format(_value(value)), hint, scope=scope, sql=(_alter(role.name, None, name, better),))
+    return warning(name, amiss.format(_value(value)), hint, scope=scope, remedies=(remedy,))
 
 
 def _effective(facts: Facts, role: RoleFacts, name: str) -> timedelta | None:
     return facts.settings.effective(name, role=role.name, database=None).span(name)
 
 
-def _alter(role: str, database: str | None, name: str, value: timedelta) -> str:
-    where = f" IN DATABASE {quoted(database)}" if database is not None else ""
-    return f"ALTER ROLE {quoted(role)}{where} SET {name} = '{_spelled(value)}';"
+def budgets_of(book: BudgetBook, role: str) -> Mapping[str, timedelta]:
+    """Every budget that work of `role` can have, by the name that findings give it.
+
+    A job whose rule does not name the role has its own budget only where the role has none: else the smaller counts.
+    """
+    own = book.budget(role, claim=None)
+    found = {} if own is None else {own.source: own.limit}
+    for rule in book.jobs:
+        if role in rule.roles or own is None:
+            for job, spec in rule.budgets.items():
+                found[f"job:{job}"] = max(spec.limit, found.get(f"job:{job}", spec.limit))
+    return found
 
 
-def _spelled(value: timedelta) -> str:
+def holdings_of(book: BudgetBook, role: str) -> Mapping[str, timedelta]:
+    """As `budgets_of`, for how long a transaction may stand idle. What the role itself has counts for its jobs too."""
+    own = book.budget(role, claim=None)
+    if own is not None and role in book.roles and book.roles[role].holding is not None:
+        return {own.source: own.holding}
+    found = {} if own is None else {own.source: own.holding}
+    for rule in book.jobs:
+        if role in rule.roles or own is None:
+            for job, spec in rule.budgets.items():
+                held = spec.limit if spec.holding is None else spec.holding
+                found[f"job:{job}"] = max(held, found.get(f"job:{job}", held))
+    return found
+
+
+def _remedy(role: RoleFacts, name: str, value: timedelta) -> Remedy:
+    return Remedy(SetForRole(role=role.name, name=name, value=spelled(value)))
+
+
+def _sparing(
+    change: SetForRole, *, limit: timedelta, allowed: Mapping[str, timedelta], under: Callable[[timedelta], timedelta]
+) -> Remedy:
+    """The change, withheld where work of the role is allowed more than `limit`, from which the value was made.
+
+    `under` makes the value for what one part of the work is allowed.
+    """
+    longer = [f"{source} ({span(most)})" for source, most in sorted(allowed.items()) if most > limit]
+    if not longer:
+        return Remedy(change)
+    reason = f"it would also end work of {change.role} that may take longer: {', '.join(longer)}. Let each set its own"
+    each = (
+        f"SET LOCAL {change.name} = '{spelled(under(most))}';  -- in each transaction of {one_line(source)}"
+        for source, most in sorted(allowed.items())
+    )
+    return Remedy(change, reason, (change.sql, *each))
+
+
+def spelled(value: timedelta) -> str:
     """The value in the largest unit in which it is a whole number, so that the server reads it back exactly."""
     milliseconds = int(value / timedelta(milliseconds=1))
     for unit, size in (("min", 60_000), ("s", 1000)):

@@ -26,7 +26,14 @@ UNITS: Mapping[str, timedelta] = {
 }
 """The settings that are time spans, with the unit of a number that has none (`pg_settings.unit`)."""
 
-OTHERS = ("track_activities", "compute_query_id", "reserved_connections", "superuser_reserved_connections", "port")
+OTHERS = (
+    "track_activities",
+    "compute_query_id",
+    "reserved_connections",
+    "superuser_reserved_connections",
+    "allow_alter_system",
+    "port",
+)
 """The other settings that are read. None of them is a time span."""
 
 _SPAN = re.compile(r"\s*([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)\s*(us|ms|s|min|h|d)?\s*")

@@ -1,0 +1,5 @@
+-- Who is a member of which role, with what. Before 16 a role inherits from all roles or from none.
+SELECT m.rolname AS member, r.rolname AS role, a.admin_option AS admin, m.rolinherit AS inherits
+FROM pg_catalog.pg_auth_members AS a
+JOIN pg_catalog.pg_roles AS m ON m.oid = a.member
+JOIN pg_catalog.pg_roles AS r ON r.oid = a.roleid
