@@ -30,7 +30,6 @@ HOW_TO_GET = {
     "pgbouncer": "apt-get install pgbouncer",
     "buildah": "apt-get install buildah",
     "debootstrap": "apt-get install debootstrap",
-    "openssl": "apt-get install openssl",
 }
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -38,8 +38,13 @@ class ThreadCall:
         returned = threading.Event()
         threading.Thread(target=_work, args=(call, future, returned), daemon=True, name="thread-call").start()
         self._returned = returned
-        async with asyncio.timeout(timeout):
-            return await future
+        try:
+            async with asyncio.timeout(timeout):
+                return await future
+        except TimeoutError:
+            if future.done() and not future.cancelled():  # the event loop was late, not the call
+                return future.result()
+            raise
 
 
 def deliver_result(future: "asyncio.Future[T]", result: T) -> None:

@@ -12,7 +12,7 @@ from watchdog.core.acting.acts import CancelTarget, Result
 from watchdog.core.acting.status import DisarmReason
 from watchdog.core.acting.verdicts import UnderWay, Withheld
 from watchdog.postgres.source import PostgresSource
-from watchdog.runtime.arming import Arming, DisarmFile
+from watchdog.runtime.arming import Arming, DisarmFile, FileAnswer
 
 Answer = tuple[Result, Withheld | None, str]
 
@@ -21,15 +21,15 @@ async def test_a_disarm_file_that_came_and_went_within_one_look_leaves_the_rest_
     server: TestServer, connect: Connect, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "disarm"
-    real_cancel, real_exists = PostgresSource.cancel, DisarmFile.exists
+    real_cancel, real_look = PostgresSource.cancel, DisarmFile.look
 
     async def cancel(source: PostgresSource, target: CancelTarget, *, act: str) -> Answer:
         done = await real_cancel(source, target, act=act)
         file.touch()
         return done
 
-    async def exists(disarm_file: DisarmFile, path: Path | None) -> bool:
-        found = await real_exists(disarm_file, path)
+    async def look_at(disarm_file: DisarmFile, path: Path | None) -> FileAnswer:
+        found = await real_look(disarm_file, path)
         file.unlink(missing_ok=True)
         return found
 
@@ -39,7 +39,7 @@ async def test_a_disarm_file_that_came_and_went_within_one_look_leaves_the_rest_
         for pid in [orphan(each, server) for each in callers]:
             over_budget(server, pid, seconds=0.55)
         monkeypatch.setattr(PostgresSource, "cancel", cancel)
-        monkeypatch.setattr(DisarmFile, "exists", exists)
+        monkeypatch.setattr(DisarmFile, "look", look_at)
         look = await cycle.look(tick=True)
         monkeypatch.undo()
         after = await cycle.look(tick=True)

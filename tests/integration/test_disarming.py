@@ -131,12 +131,12 @@ async def test_a_disarm_file_in_a_folder_that_our_user_may_not_enter_disarms(pub
     try:
         if user == 0:
             os.seteuid(65_534)  # root may enter everything
-        found = await DisarmFile().exists(closed / "disarm")
+        found = await DisarmFile().disarms(closed / "disarm")
     finally:
         os.seteuid(user)
         closed.chmod(0o700)
     assert found is True
-    assert await DisarmFile().exists(closed / "disarm") is False
+    assert await DisarmFile().disarms(closed / "disarm") is False
 
 
 @pytest.mark.parametrize(

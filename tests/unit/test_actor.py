@@ -1,6 +1,8 @@
 """One actor on a cluster in memory: what it needs before it signals, and what takes that away."""
 
 import asyncio
+import threading
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -10,15 +12,19 @@ from support.builders import BOOT, NOW, backend, book, judge_settings, seconds
 from support.memory_ledger import MemoryLedger
 from support.memory_source import MemoryServer, MemorySource
 
-from watchdog.core.acting.acts import Outcome, Result
+from watchdog.core.acting.acts import Act, Outcome, Result
 from watchdog.core.acting.policy import Policy
+from watchdog.core.acting.protections import Protect
 from watchdog.core.acting.status import DisarmReason
 from watchdog.core.acting.verdicts import Withheld
+from watchdog.core.observed.commands import BackendLookup
+from watchdog.core.observed.reasons import Reason
+from watchdog.core.observed.statement_failures import StatementFailure
 from watchdog.core.present.look import Look
-from watchdog.errors import LedgerError, LedgerRefusedError
+from watchdog.errors import LedgerError, LedgerRefusedError, ReadError
 from watchdog.runtime import arming as arming_module
 from watchdog.runtime.actor import Actor
-from watchdog.runtime.arming import Arming, DisarmFile
+from watchdog.runtime.arming import Arming, DisarmFile, FileAnswer
 from watchdog.runtime.cycle import Cycle
 from watchdog.runtime.outbox import Outbox
 
@@ -204,8 +210,11 @@ async def test_asking_what_disarms_changes_nothing() -> None:
     asked = [arming.disarm_reasons(cluster_enforces=True, by_file=by_file) for by_file in (True, False, False)]
     assert asked[0] == (DisarmReason.DISARM_FILE, DisarmReason.RELOAD_FAILED)
     assert (asked[1], asked[2], arming.epoch) == ((DisarmReason.RELOAD_FAILED,), (DisarmReason.RELOAD_FAILED,), 0)
-    arming.take_note(asked[0])
-    arming.take_note(())
+    arming.take_note(FileAnswer.PRESENT)
+    arming.reload_failed = False
+    arming.take_note(FileAnswer.LATE)
+    assert arming.epoch == 0, "a late answer says nothing about the file"
+    arming.take_note(FileAnswer.ABSENT)
     assert arming.epoch == 1
 
 
@@ -220,8 +229,6 @@ class Mount:
     """A file system that answers only while it is `let_go`, as a dead network mount does."""
 
     def __init__(self) -> None:
-        import threading  # noqa: PLC0415  # the test's own
-
         self.answering = threading.Event()
         self.asked = 0
 
@@ -238,15 +245,15 @@ async def test_a_mount_that_hangs_disarms_and_holds_up_neither_the_loop_nor_the_
     file = DisarmFile()
     loop = asyncio.get_running_loop()
     begun = loop.time()
-    assert await file.exists(tmp_path / "disarm") is True, "late means disarmed"
+    assert await file.disarms(tmp_path / "disarm") is True, "late means disarmed"
     assert 0.15 < loop.time() - begun < 5 * 0.2
     begun = loop.time()
-    assert await file.exists(tmp_path / "disarm") is True
+    assert await file.disarms(tmp_path / "disarm") is True
     assert loop.time() - begun < 0.15, "no second thread waits behind the first"
     assert hanging_mount.asked == 1
     hanging_mount.answering.set()
     async with asyncio.timeout(10):
-        while await file.exists(tmp_path / "disarm"):  # noqa: ASYNC110  # the thread tells no event
+        while await file.disarms(tmp_path / "disarm"):  # noqa: ASYNC110  # the thread tells no event
             await asyncio.sleep(0.01)
     assert hanging_mount.asked > 1, "each answer is a fresh one"
 
@@ -273,3 +280,103 @@ async def test_a_writer_that_wrote_after_it_was_judged_is_left_alone_and_keeps_i
     assert [each.reason for each in look.decisions.news if hasattr(each, "reason")] == [Withheld.WRITER]
     assert stage.server.signalled == []
     assert row.started > BOOT - seconds(1)
+
+
+async def test_after_a_reload_no_act_of_the_old_rules_is_signalled() -> None:
+    stage = await Stage().warm()
+    stage.server.run()
+
+    @dataclass(slots=True)
+    class ReloadedDuring(MemoryLedger):
+        async def intend(self, acts: Sequence[Act]) -> None:
+            await MemoryLedger.intend(self, acts)
+            policy = Policy((cancel_rule(),), FREE, Protect(roles=("*",)))
+            other = Stage(server=stage.server, ledger=self).cycle
+            other.policy = policy
+            stage.cycle.apply_config(other)
+
+    stage.actor.outbox.ledger = ReloadedDuring(rows=stage.ledger.rows)
+    await stage.look()
+    assert stage.server.signalled == []
+
+
+async def test_a_removed_rule_signals_nothing_after_the_reload() -> None:
+    stage = await Stage().warm()
+    stage.server.run()
+
+    @dataclass(slots=True)
+    class ReloadedDuring(MemoryLedger):
+        async def intend(self, acts: Sequence[Act]) -> None:
+            await MemoryLedger.intend(self, acts)
+            other = Stage(server=stage.server, ledger=self).cycle
+            other.policy = Policy((cancel_rule(name="another"),), FREE)
+            stage.cycle.apply_config(other)
+
+    stage.actor.outbox.ledger = ReloadedDuring(rows=stage.ledger.rows)
+    await stage.look()
+    assert stage.server.signalled == []
+
+
+async def test_a_first_word_that_failed_once_does_not_disarm_for_as_long_as_a_known_run_lasts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stage = await Stage().warm()
+    stage.cycle.policy = Policy((cancel_rule(after=12),), FREE)  # not due at once, so its word is known before
+    fails, real = False, MemorySource.backends
+
+    async def backends(self: MemorySource, *, commands: Sequence[int] = (), alive: Sequence[int] = ()) -> BackendLookup:
+        if not commands and not alive:  # as PostgresSource: no statement is sent
+            return BackendLookup()
+        self.statement_failures = {"backends": StatementFailure(1, "no answer" if fails else None)}
+        if fails:
+            raise ReadError(Reason.TIMEOUT, "no answer")
+        return await real(self, commands=commands, alive=alive)
+
+    monkeypatch.setattr(MemorySource, "backends", backends)
+    orphan = stage.server.run(age=1.0)
+    await stage.look()
+    other = stage.server.run(age=1.0)
+    fails = True
+    await stage.look()
+    fails = False
+    stage.server.leave(other)
+    looks = [await stage.look() for _ in range(20)]
+    assert (looks[-1].disarmed, stage.server.signalled) == ((), [orphan])
+
+
+async def test_a_statement_that_failed_once_does_not_disarm_an_idle_cluster_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stage = await Stage().warm()
+    source = stage.cycle.source
+    assert isinstance(source, MemorySource)
+    source.statement_failures = {"backends": StatementFailure(1, "no answer")}
+    real = MemorySource.backends
+
+    async def backends(self: MemorySource, *, commands: Sequence[int] = (), alive: Sequence[int] = ()) -> BackendLookup:
+        if commands or alive:
+            self.statement_failures = {"backends": StatementFailure(1)}
+        return await real(self, commands=commands, alive=alive)
+
+    monkeypatch.setattr(MemorySource, "backends", backends)
+    looks = [await stage.look() for _ in range(20)]
+    assert looks[-1].disarmed == ()
+
+
+async def test_a_look_for_the_disarm_file_that_hangs_for_one_cluster_leaves_the_others_armed(tmp_path: Path) -> None:
+    arming = Arming(policy_enforces=True, disarm_file=tmp_path / "absent")
+    one, other = Stage(arming=arming), Stage(arming=arming)
+    one.actor._disarm_file._call._returned = threading.Event()  # its thread hangs
+    looks = [(await one.look(), await other.look())[1] for _ in range(12)]
+    assert DisarmReason.WARMING_UP not in looks[-1].disarmed
+
+
+async def test_one_late_answer_about_the_disarm_file_does_not_make_every_cluster_begin_anew(tmp_path: Path) -> None:
+    arming = Arming(policy_enforces=True, disarm_file=tmp_path / "absent")
+    one, other = Stage(arming=arming), await Stage(arming=arming).warm()
+    number = other.actor.leadership.generation
+    one.actor._disarm_file._call._returned = threading.Event()  # one look that is late
+    await one.look()
+    one.actor._disarm_file = DisarmFile()
+    await other.look()
+    assert other.actor.leadership.generation == number

@@ -598,7 +598,9 @@ def test_whenever_it_is_restarted_no_run_is_tried_more_often_and_no_more_is_done
     *, load: Workload, restarts: frozenset[int], kills: bool
 ) -> None:
     restarted, runs = played(load, restarts=restarts, kills=kills)
-    assert restarted <= through(load.name)
+    # A refusal whose answer was lost with the process is not known to have been one, so its run is tried once more.
+    unknown_refusals = len(restarts) if kills and load.refused else 0
+    assert restarted <= through(load.name) + unknown_refusals
     assert max(runs.values(), default=0) <= load.limits.tries
 
 

@@ -126,7 +126,9 @@ def test_every_obstacle_is_explained_to_people() -> None:
 
 def test_what_could_have_been_looked_for_and_failed_ends_with_3() -> None:
     everything = replace(look(), socket_visibility=SocketVisibility.SEEN)
-    kernel = replace(everything, socket_visibility=SocketVisibility.UNAVAILABLE)
+    kernel = replace(everything, socket_visibility=SocketVisibility.FAILED)
+    offers_none = replace(everything, socket_visibility=SocketVisibility.UNAVAILABLE)
+    assert exit_code([offers_none]) is Exit.OK, "a system without them does not hide findings"
     elsewhere = replace(everything, socket_visibility=SocketVisibility.ELSEWHERE)
     blocking = replace(everything, statement_failures={"blocking": StatementFailure(1, "no")})
     codes = {name: exit_code([look]) for name, look in _named(everything, kernel, elsewhere, blocking)}

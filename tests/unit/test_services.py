@@ -106,8 +106,8 @@ def test_the_connections_that_a_service_reserves_count_for_whom_it_lets_in(
 
 def test_a_refusal_that_names_a_services_role_is_answered_with_what_the_service_has() -> None:
     words = "remaining connection slots are reserved for {}connections"
-    of_rds = connect_failure("53300", message=words.format("rds_reserved, and rds_superuser "), no_password=False)
-    plain = connect_failure("53300", message=words.format("superuser "), no_password=False)
+    of_rds = connect_failure("53300", message=words.format("rds_reserved, and rds_superuser "))
+    plain = connect_failure("53300", message=words.format("superuser "))
     assert (of_rds.reason, plain.reason) == (Reason.TOO_MANY_CONNECTIONS, Reason.TOO_MANY_CONNECTIONS)
     assert "only members of rds_superuser and rds_reserved" in str(of_rds)
     assert "on PostgreSQL 16 and later grant pg_use_reserved_connections" in str(plain)

@@ -69,6 +69,8 @@ def _sentence(done: ActResult, effect: ObservedEffect | None) -> str:
     act = f"act {done.act.id}"
     if done.result is Result.REHEARSED:
         return f"would be cancelled ({act}, dry run)"
+    if done.result is Result.TIMED_OUT:
+        return f"not known: the server did not answer in time, so the signal may have been sent ({act})"
     if done.result is not Result.SIGNALLED:
         why = done.withheld or done.result
         return f"not done: {why.replace('_', ' ')} {done.detail}".rstrip() + f" ({act})"

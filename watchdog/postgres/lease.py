@@ -100,8 +100,8 @@ async def release_lease(session: Session) -> None:
 
     """
     if session.holds_lease:
-        session.holds_lease = False
         await session.rows(LEASE_RELEASE, LOCK)
+        session.holds_lease = False
 
 
 def _unfit(session: Session, *, database: str) -> DisarmReason | None:

@@ -21,7 +21,7 @@ from watchdog.core.acting.verdicts import Due, Hand, Withheld
 from watchdog.core.observed.census import Census
 from watchdog.core.observed.statement_failures import failing
 from watchdog.core.observed.versions import is_untested
-from watchdog.runtime.arming import Arming, DisarmFile
+from watchdog.runtime.arming import Arming, DisarmFile, FileAnswer
 from watchdog.runtime.leadership import Leadership
 from watchdog.runtime.outbox import Outbox
 from watchdog.runtime.ports import Acting, Source
@@ -48,6 +48,8 @@ class Actor:
     _epoch: int = -1
     _keys: frozenset[DisarmReason] = frozenset()
     _recalled: int = -1
+    _decided_by: int = -1
+    """The generation at the last `status`: what is decided by it is carried out by no other."""
 
     def __post_init__(self) -> None:
         """Start without the lease."""
@@ -89,6 +91,7 @@ class Actor:
         if came or (self._epoch, self._keys) != (self.arming.epoch, keys):
             self._epoch, self._keys = self.arming.epoch, keys
             self.leadership.generation += 1
+        self._decided_by = self.leadership.generation
         memory = await self._recall(memory, limits=policy.limits, at=at)
         found = (
             *own,
@@ -137,10 +140,9 @@ class Actor:
 
     async def _own_reasons(self) -> tuple[DisarmReason, ...]:
         """Every reason of this process to be disarmed now."""
-        by_file = await self._disarm_file.exists(self.arming.disarm_file)
-        reasons = self.arming.disarm_reasons(cluster_enforces=self.enforces, by_file=by_file)
-        self.arming.take_note(reasons)
-        return reasons
+        file = await self._disarm_file.look(self.arming.disarm_file)
+        self.arming.take_note(file)
+        return self.arming.disarm_reasons(cluster_enforces=self.enforces, by_file=file is not FileAnswer.ABSENT)
 
     def _reasons_of_ledger_and_lease(self) -> Iterable[DisarmReason]:
         if self.outbox.ledger is None:
@@ -185,7 +187,9 @@ class Actor:
 
     async def _signal(self, act: Act, *, read_at: float) -> ActResult:
         # If a disarm file came and went since the look, the epoch has changed, and what was decided before is void.
-        if await self._own_reasons() or self.arming.epoch != self._epoch:
+        # A reload since the look has made a new generation.
+        reasons = await self._own_reasons()
+        if reasons or self.arming.epoch != self._epoch or self.leadership.generation != self._decided_by:
             return _stopped(act, Withheld.NOT_ARMED, read_at)
         if not self.leadership.is_held():
             return _stopped(act, Withheld.NOT_LEADER, read_at)

@@ -3,8 +3,8 @@
 Only the configuration can arm. The disarm file, the signal and a failed reload are checked again before each act.
 """
 
-from collections.abc import Collection
 from dataclasses import dataclass, field
+from enum import Enum
 from pathlib import Path
 
 from watchdog.core.acting.status import DisarmReason
@@ -13,7 +13,13 @@ from watchdog.threads import ThreadCall
 DISARM_FILE_DEADLINE = 0.2
 """Seconds within which the file system must say whether the disarm file exists. A late answer means disarmed."""
 
-_PASSING = frozenset({DisarmReason.DISARM_FILE, DisarmReason.RELOAD_FAILED})
+
+class FileAnswer(Enum):
+    """What is known of the disarm file. All but `ABSENT` disarm."""
+
+    PRESENT = "present"
+    ABSENT = "absent"
+    LATE = "late"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -48,9 +54,14 @@ class Arming:
         )
         return tuple(reason for reason, holds in switches if holds)
 
-    def take_note(self, reasons: Collection[DisarmReason]) -> None:
-        """Begin a new epoch if a disarm file or a failed reload was there at the last call and is gone now."""
-        disarmed = not _PASSING.isdisjoint(reasons)
+    def take_note(self, file: FileAnswer) -> None:
+        """Begin a new epoch if a disarm file or a failed reload was there at the last call and is gone now.
+
+        A late answer says nothing about the file, so it changes nothing here.
+        """
+        if file is FileAnswer.LATE:
+            return
+        disarmed = file is FileAnswer.PRESENT or self.reload_failed
         if self._was_disarmed and not disarmed:
             self.epoch += 1
         self._was_disarmed = disarmed
@@ -74,14 +85,19 @@ class DisarmFile:
 
     _call: ThreadCall = field(default_factory=ThreadCall)
 
-    async def exists(self, path: Path | None) -> bool:
-        """True if the file exists, if it cannot be looked for, or if there is no answer within the deadline."""
+    async def look(self, path: Path | None) -> FileAnswer:
+        """Whether the file is there. A file that cannot be looked for counts as present."""
         if path is None:
-            return False
+            return FileAnswer.ABSENT
         try:
-            return await self._call.run(lambda: _may_be_there(path), timeout=DISARM_FILE_DEADLINE)
+            there = await self._call.run(lambda: _may_be_there(path), timeout=DISARM_FILE_DEADLINE)
         except (TimeoutError, RuntimeError):  # the answer is late, or no thread can be started
-            return True
+            return FileAnswer.LATE
+        return FileAnswer.PRESENT if there else FileAnswer.ABSENT
+
+    async def disarms(self, path: Path | None) -> bool:
+        """True if the file exists, if it cannot be looked for, or if there is no answer within the deadline."""
+        return await self.look(path) is not FileAnswer.ABSENT
 
 
 def _may_be_there(path: Path) -> bool:

@@ -22,11 +22,18 @@ from watchdog.core.observed.blocking import waiters
 from watchdog.core.observed.census import Census
 from watchdog.core.observed.commands import UNREAD, BackendLookup, Commands, StatementKey, statement_key
 from watchdog.core.observed.sockets import StatementRun
+from watchdog.core.observed.statement_failures import failing
 from watchdog.core.present.look import Look, LookTiming
 from watchdog.errors import ReadError
 from watchdog.runtime.ports import Acting, Sockets, Source
 from watchdog.runtime.sweeper import Sweeper
 from watchdog.runtime.timetable import Readings
+
+BACKENDS = "backends"
+"""The name of the statement that looks up single backends."""
+
+NO_BACKEND = 1
+"""A pid that is asked for where only the answer matters."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -194,12 +201,14 @@ class Cycle:
             for finding in wanted_commands(judgement, policy=self.policy, context=context)
             if (key := statement_key(finding.backend)) is not None
         }
-        known = {key: command for key, command in self.commands.items() if key in wanted and not command.unread}
+        fails = BACKENDS in failing(self.source.statement_failures)
+        known = {key: each for key, each in self.commands.items() if key in wanted and not (fails or each.unread)}
         self.commands = known
-        return await self._backends(
-            commands={key: pid for key, pid in wanted.items() if key not in known},
-            alive=vanished(memory.acts, snapshot=snapshot) if snapshot.sees_all else (),
-        )
+        commands = {key: pid for key, pid in wanted.items() if key not in known}
+        alive = vanished(memory.acts, snapshot=snapshot) if snapshot.sees_all else []
+        if fails and not commands and not alive:
+            alive = [NO_BACKEND]  # so that a failure does not last for as long as there is nothing to ask
+        return await self._backends(commands=commands, alive=alive)
 
     async def _backends(self, *, commands: Mapping[StatementKey, int], alive: Sequence[int] = ()) -> BackendLookup:
         """Ask for the first words of `commands` and for the sessions `alive`, and remember the words.

@@ -56,7 +56,7 @@ class Leadership:
 
     async def give_up(self) -> None:
         """Release the lease, so that another pgwatchdog can lead while this one cannot act. Then read who holds it."""
-        if self.lease.leads and self.source.is_open:
+        if self.source.is_open:  # nothing is sent if the session does not hold it
             with contextlib.suppress(ReadError):
                 await self.source.release_lease()
         await self.read_holder()

@@ -5,6 +5,7 @@ run, so that exactly the run is cancelled that was looked at. The disarm file pr
 """
 
 import asyncio
+import contextlib
 import secrets
 import time
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from watchdog.core.acting.verdicts import Hand, Withheld
 from watchdog.core.judging.evidence import Finding, Kind
 from watchdog.core.observed.activity import Clock
 from watchdog.core.present.look import Look
+from watchdog.errors import ReadError
 from watchdog.runtime.arming import DisarmFile
 from watchdog.runtime.cycle import Cycle
 from watchdog.runtime.ports import Ledger
@@ -54,7 +56,7 @@ async def manual_cancel(  # one parameter for each thing that a person states
 
     """
     disarm = DisarmFile()
-    if not rehearse and await disarm.exists(disarm_file):
+    if not rehearse and await disarm.disarms(disarm_file):
         return Refusal(f"the disarm file {disarm_file} exists, or cannot be looked for")
     look = await look_with_sockets(cycle)
     found = _found(look, pid=pid, start=start)
@@ -64,9 +66,12 @@ async def manual_cancel(  # one parameter for each thing that a person states
     if isinstance(act, Refusal):
         return act
     await ledger.intend([act])
-    result = await _carried_out(cycle, act, look=look, disarmed=not rehearse and await disarm.exists(disarm_file))
+    result = await _carried_out(cycle, act, look=look, disarmed=not rehearse and await disarm.disarms(disarm_file))
     await ledger.record([result], effects=(), came_back=())
-    effect = await _effect(cycle, act) if result.result is Result.SIGNALLED else None
+    effect = None
+    if result.result is Result.SIGNALLED:
+        with contextlib.suppress(ReadError):  # the signal was sent and is on record; its effect is not known then
+            effect = await _effect(cycle, act)
     if effect is not None:
         await ledger.record((), effects=[effect], came_back=())
     return result, effect

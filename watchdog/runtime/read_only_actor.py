@@ -50,7 +50,7 @@ class ReadOnlyActor:
             self.lease = await self.source.lease_holder()
         except ReadError:
             self.lease = UNKNOWN_HOLDER
-        by_file = await self._disarm_file.exists(self.arming.disarm_file)
+        by_file = await self._disarm_file.disarms(self.arming.disarm_file)
         found = list(self.arming.disarm_reasons(cluster_enforces=self.enforces, by_file=by_file))
         if not self.has_ledger:
             found.append(DisarmReason.NO_LEDGER)

@@ -3,6 +3,7 @@
 It owns the memory of the connections that the kernel has shown. It knows nothing of runs.
 """
 
+import errno
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -11,6 +12,11 @@ from watchdog.core.observed.activity import ClientEndpoint
 from watchdog.core.observed.sockets import SocketVisibility
 from watchdog.sockets.diag import Connection, established, is_established
 from watchdog.sockets.pace import Pace
+
+_NOT_OFFERED = frozenset(
+    {errno.ENOSYS, errno.EPERM, errno.EACCES, errno.EAFNOSUPPORT, errno.EPROTONOSUPPORT, errno.ENOENT, errno.EOPNOTSUPP}
+)
+"""The errors of a system, a sandbox or a kernel that does not offer socket diagnostics at all."""
 
 
 @dataclass(slots=True)
@@ -41,8 +47,9 @@ class KernelSockets:
         begun = time.monotonic()
         try:
             return self._closed(set(ends), port=port, own=own)
-        except OSError:
-            return SocketVisibility.UNAVAILABLE, frozenset()
+        except OSError as error:
+            never = error.errno in _NOT_OFFERED
+            return SocketVisibility.UNAVAILABLE if never else SocketVisibility.FAILED, frozenset()
         finally:
             now = time.monotonic()
             self._pace.note(now - begun, now=now)

@@ -20,6 +20,7 @@ class SocketVisibility(StrEnum):
     UNIX_SOCKET = "unix_socket"
     ELSEWHERE = "elsewhere"
     UNAVAILABLE = "unavailable"
+    FAILED = "failed"
     NOT_ASKED = "not_asked"
 
 

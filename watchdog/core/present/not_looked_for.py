@@ -39,12 +39,14 @@ class NotLookedFor:
     count: int | None = None
 
 
-_UNSEEN = {
+UNSEEN = {
     SocketVisibility.UNIX_SOCKET: "pgwatchdog is connected by a Unix socket, which does not tell clients apart",
     SocketVisibility.ELSEWHERE: "the server is in another network namespace or on another host",
-    SocketVisibility.UNAVAILABLE: "the kernel does not show its sockets",
+    SocketVisibility.UNAVAILABLE: "this system does not show its sockets",
+    SocketVisibility.FAILED: "reading the sockets failed",
     SocketVisibility.NOT_ASKED: "sockets were not read",
 }
+"""Why sockets were not seen, in words."""
 
 
 def not_looked_for(look: Look) -> list[NotLookedFor]:
@@ -55,9 +57,9 @@ def not_looked_for(look: Look) -> list[NotLookedFor]:
 
 
 def _sockets(look: Look) -> Iterator[NotLookedFor]:
-    why = _UNSEEN.get(look.socket_visibility)
+    why = UNSEEN.get(look.socket_visibility)
     if why is not None:
-        failed = look.socket_visibility is SocketVisibility.UNAVAILABLE
+        failed = look.socket_visibility is SocketVisibility.FAILED
         yield NotLookedFor(what=What.DEAD_CLIENTS, sentence=f"clients that are gone ({why})", failed=failed)
 
 

@@ -13,7 +13,7 @@ from watchdog.core.observed.sockets import SocketVisibility
 from watchdog.core.observed.statement_failures import failing
 from watchdog.core.observed.versions import MAX_TESTED, MIN_SUPPORTED, is_untested, major
 from watchdog.core.present.look import Look
-from watchdog.core.present.not_looked_for import not_looked_for
+from watchdog.core.present.not_looked_for import UNSEEN, not_looked_for
 
 _TENTHS_BELOW = 10
 _UNITS = (("d", 86_400, 3_600, "h"), ("h", 3_600, 60, "m"), ("m", 60, 1, "s"))
@@ -84,17 +84,12 @@ def lease_holder(look: Look) -> str | None:
     return f"{look.census.role(lease.holder_role)}, pid {lease.holder_pid}"
 
 
-_UNSEEN = {
-    SocketVisibility.UNIX_SOCKET: "we are connected by a Unix socket, and those do not tell their clients apart",
-    SocketVisibility.ELSEWHERE: "the server is in another network namespace or on another host",
-    SocketVisibility.UNAVAILABLE: "the kernel does not tell",
-}
-
-
 def socket_words(look: Look) -> str | None:
     """Why sockets are not visible, or None if they are visible or were not asked for."""
-    reason = _UNSEEN.get(look.socket_visibility)
-    return None if reason is None else f"Sockets are not visible: {reason}. A client's death shows by its budget only."
+    if look.socket_visibility is SocketVisibility.NOT_ASKED:
+        return None
+    reason = UNSEEN.get(look.socket_visibility)
+    return None if reason is None else f"Clients that are gone are not seen: {reason}."
 
 
 def failure_words(look: Look) -> list[str]:
