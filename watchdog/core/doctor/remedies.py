@@ -6,6 +6,7 @@ This module knows nothing of the individual checks.
 from collections.abc import Iterable
 
 from watchdog.core.doctor.checks import Check
+from watchdog.core.present.escapes import printable
 
 RELOAD = "SELECT pg_reload_conf();"
 
@@ -28,4 +29,4 @@ def block(checks: Iterable[Check], *, server: str) -> str:
 
 def _one_line(text: str) -> str:
     """Replace line breaks, so that a name from the server cannot end a comment and begin a statement."""
-    return " ".join(text.split())
+    return printable(" ".join(text.split()))
