@@ -1,16 +1,20 @@
 """Logging: the names of the logged events, and the setup of structlog.
 
-Each event is one line with all of its fields. No line holds the text of a query. `watchdog.core` does not log.
+Each event is one line with all of its fields that have a value. No line holds the text of a query, and none holds a
+control character: what comes from outside is escaped. `watchdog.core` does not log.
 Lines go to stderr, so that stdout holds nothing but a command's output.
 """
 
 import logging
 import sys
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import TextIO, cast
 
 import structlog
-from structlog.typing import FilteringBoundLogger, Processor
+from structlog.typing import EventDict, FilteringBoundLogger, Processor, WrappedLogger
+
+from watchdog.core.present.escapes import printable
 
 
 class Event(StrEnum):
@@ -23,8 +27,10 @@ class Event(StrEnum):
     CLUSTER_INCOMPLETE = "cluster_incomplete"
     BEHIND_POOLER = "behind_pooler"
     VERDICT = "verdict"
+    VERDICTS_LEFT_OUT = "verdicts_left_out"
     SOCKETS = "sockets"
     OUTCOME = "outcome"
+    OUTCOMES_LEFT_OUT = "outcomes_left_out"
     RETRY_AFTER_CANCEL = "retry_after_cancel"
     ARMED = "armed"
     DISARMED = "disarmed"
@@ -84,23 +90,46 @@ class Stderr:
 def configure_logs(*, form: Format, level: Level) -> Stderr:
     """Set up logging for the whole process. The returned stream counts the writes that failed."""
     stderr = Stderr()
-    renderer: Processor = (
-        structlog.processors.JSONRenderer()
-        if form is Format.JSON
-        else structlog.processors.LogfmtRenderer(key_order=["timestamp", "level", "event"], drop_missing=True)
-    )
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
-            renderer,
+            drop_empty,
+            *_RENDERERS[form],
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
         logger_factory=structlog.PrintLoggerFactory(cast("TextIO", stderr)),
         cache_logger_on_first_use=False,
     )
     return stderr
+
+
+def drop_empty(_: WrappedLogger, __: str, fields: EventDict) -> EventDict:
+    """A processor that drops the fields without a value: None, empty text and empty lists."""
+    return {key: value for key, value in fields.items() if value is not None and value not in _EMPTY}
+
+
+def escape(_: WrappedLogger, __: str, fields: EventDict) -> EventDict:
+    """A processor that escapes what is not printable. The renderer escapes line feeds itself."""
+    return {key: value if isinstance(value, int | float) else _escaped(str(value)) for key, value in fields.items()}
+
+
+def _escaped(text: str) -> str:
+    return "\n".join(map(printable, text.split("\n")))
+
+
+_EMPTY: tuple[object, ...] = ("", [], ())
+
+_RENDERERS: Mapping[Format, Sequence[Processor]] = {
+    Format.LOGFMT: (
+        escape,
+        structlog.processors.LogfmtRenderer(
+            key_order=["timestamp", "level", "event"], drop_missing=True, bool_as_flag=False
+        ),
+    ),
+    Format.JSON: (structlog.processors.JSONRenderer(),),
+}
 
 
 def say_line(line: str) -> None:

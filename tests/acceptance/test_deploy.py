@@ -140,6 +140,22 @@ def test_the_grant_for_enforcement_lets_it_cancel_everybody_but_superusers(own_s
         assert [answer(each) for each in (ordinary, boss)] == ["57014", "57014"]
 
 
+def test_the_folder_of_the_disarm_file_is_there_in_the_pod_and_on_the_host_and_the_runbook_names_it() -> None:
+    [config] = [each for each in documents("deployment.yaml") if each["kind"] == "ConfigMap"]
+    file = Path(yaml.safe_load(config["data"]["pgwatchdog.yaml"])["policy"]["disarm_file"])
+    pod = pods()[1]
+    mounts = {each["mountPath"]: each for each in pod["containers"][0]["volumeMounts"]}
+    [volume] = [each for each in pod["volumes"] if each["name"] == mounts[str(file.parent)]["name"]]
+    assert "emptyDir" in volume
+    assert not mounts[str(file.parent)].get("readOnly")
+    unit = (DEPLOY / "systemd" / "pgwatchdog.service").read_text().splitlines()
+    assert f"RuntimeDirectory={file.parent.relative_to('/run')}" in unit
+    assert "RuntimeDirectoryPreserve=yes" in unit
+    runbook = (ROOT / "docs" / "runbook.md").read_text()
+    assert f"`kubectl exec deploy/pgwatchdog -- touch {file}`" in runbook
+    assert f"`touch {file}`" in runbook
+
+
 def test_the_systemd_unit_is_hardened() -> None:
     text = (DEPLOY / "systemd" / "pgwatchdog.service").read_text()
     for setting in ("DynamicUser=yes", "NoNewPrivileges=yes", "ProtectSystem=strict", "CapabilityBoundingSet=\n"):

@@ -167,6 +167,21 @@ def test_check_and_schema_touch_no_database(tmp_path: Path) -> None:
     assert {"clusters", "budgets", "poll"} <= set(schema["properties"])
 
 
+def test_check_warns_of_a_ledger_that_cannot_be_written_and_creates_nothing(tmp_path: Path) -> None:
+    file, folder = tmp_path / "one.yaml", tmp_path / "missing"
+    file.write_text(
+        "clusters: [{name: a, dsn: host=127.0.0.1 port=1}]\nbudgets: {default: 30s}\n"
+        f"ledger: {{url: 'sqlite:///{folder}/ledger.db'}}\n"
+    )
+    checked = command("check", "-c", str(file))
+    assert checked.returncode == 0
+    assert f"warning: ledger.url: {folder} does not exist: create this folder" in checked.stdout
+    assert list(tmp_path.iterdir()) == [file]
+    folder.mkdir()
+    assert "warning" not in command("check", "-c", str(file)).stdout
+    assert list(folder.iterdir()) == []
+
+
 def test_sigterm_ends_the_daemon_with_0_also_with_a_frozen_server(
     server: TestServer, tmp_path: Path, guardian: Guardian
 ) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from structlog.testing import capture_logs
 from support.processes import get, get_json, samples
 from support.proxy import proxy_to
 from support.servers import Connect, TestServer, start
@@ -21,6 +22,7 @@ from watchdog.core.observed.activity import Snapshot
 from watchdog.core.observed.reasons import Reason
 from watchdog.core.present.look import Look
 from watchdog.postgres.source import PostgresSource
+from watchdog.runtime.log_sink import LogSink
 
 LIMITS = "policy: {limits: {per_minute: 600, pause: 0s}}\n"
 BUDGETS = "budgets: {grace: 0s, roles: {web_app: 1s, etl_app: 1min}}\n"
@@ -144,6 +146,15 @@ async def test_a_sink_with_a_bug_does_not_silence_the_others(server: TestServer,
     recorder = Recorder()
     async with daemon_on(tmp_path, config(cluster("main", server.dsn())), sinks=(Broken(), recorder)):
         await recorder.until(lambda seen: len(seen.looks()) >= 2)
+
+
+async def test_what_the_log_left_out_is_said_when_the_daemon_stops(server: TestServer, tmp_path: Path) -> None:
+    with capture_logs() as lines:
+        async with daemon_on(tmp_path, f'clusters: [{{name: main, dsn: "{server.dsn()}"}}]') as (daemon, _):
+            [sink] = [each for each in daemon.latest.sinks if isinstance(each, LogSink)]
+            sink.verdicts.most = 0
+            assert not sink.verdicts.admit()
+    assert [line["event"] for line in lines][-2:] == ["verdicts_left_out", "stopped"]
 
 
 async def test_a_healthy_cluster_is_read_on_time_beside_a_refusing_a_frozen_and_a_nameless_one(

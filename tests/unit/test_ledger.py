@@ -24,7 +24,7 @@ from support.servers import until
 from watchdog.core.acting.acts import ActResult, Outcome, Result
 from watchdog.core.acting.verdicts import Withheld
 from watchdog.errors import LedgerError, LedgerRefusedError
-from watchdog.ledger.store import BUSY_SECONDS, Answer, Store, check_url, shown
+from watchdog.ledger.store import BUSY_SECONDS, Answer, Store, check_url, shown, unwritable
 from watchdog.ledger.writer import Writer
 
 SOON = 0.25
@@ -176,6 +176,50 @@ def without_rights() -> Iterator[None]:
         yield
     finally:
         os.seteuid(0)
+
+
+def test_what_keeps_this_user_from_writing_the_file_is_known_before_it_is_opened(public_folder: Path) -> None:
+    file, url = public_folder / "ledger.db", f"sqlite:///{public_folder}/ledger.db"
+    with without_rights():
+        assert f"{public_folder} cannot be written by this user (uid {os.geteuid()})" in (unwritable(url) or "")
+    assert list(public_folder.iterdir()) == []
+    file.touch(mode=0o444)
+    public_folder.chmod(0o777)
+    with without_rights():
+        assert f"{file} cannot be written by this user" in (unwritable(url) or "")
+    file.chmod(0o666)
+    with without_rights():
+        assert unwritable(url) is None
+    public_folder.chmod(0o700)
+    with without_rights():
+        assert f"{public_folder} cannot be written by this user" in (unwritable(url) or "")
+    public_folder.chmod(0o755)
+
+
+@pytest.mark.parametrize(
+    ("path", "problem"),
+    [
+        ("missing/ledger.db", "missing does not exist: create this folder"),
+        ("file/ledger.db", "file is no folder"),
+        ("file/below/ledger.db", "below cannot be looked at"),
+        ("folder", "folder is a folder: name a file in it"),
+        ("folder/ledger.db", None),
+        ("file", None),
+    ],
+)
+def test_a_path_that_can_hold_no_ledger_is_named_and_nothing_is_created(
+    path: str, problem: str | None, tmp_path: Path
+) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").touch()
+    before = sorted(tmp_path.rglob("*"))
+    found = unwritable(f"sqlite:///{tmp_path}/{path}")
+    assert found is None if problem is None else problem in (found or "")
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_ledger_in_postgresql_has_no_file_to_look_at() -> None:
+    assert unwritable("postgresql://somebody@127.0.0.1:1/ledger") is None
 
 
 def test_a_folder_that_may_only_be_read_is_an_error(public_folder: Path) -> None:

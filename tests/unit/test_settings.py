@@ -1,10 +1,14 @@
 """The configuration: strict, every problem at once with its place, the environment beside the file."""
 
-from collections.abc import Callable
+import json
+import re
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 from watchdog.core.acting.rules import Action
 from watchdog.core.judging.evidence import Evidence, Kind
@@ -17,6 +21,7 @@ from watchdog.settings.load import json_schema, load_environment, load_file
 from watchdog.settings.tree import Settings
 
 BAD = sorted((Path(__file__).parents[1] / "golden" / "config").glob("*.yaml"))
+PAGE = Path(__file__).parents[2] / "docs" / "configuration.md"
 SMALLEST = "clusters: [{name: a, dsn: host=db1}]\n"
 
 
@@ -108,6 +113,71 @@ def test_scalars_may_come_from_the_environment_and_win_over_the_file(tmp_path: P
     assert settings.labels.max_jobs == 7
     assert settings.book.default == timedelta(minutes=1)
     assert settings.lifecycle
+
+
+def test_every_default_of_the_schema_and_of_the_page_may_be_written_into_a_file(tmp_path: Path) -> None:
+    documented = dict(re.findall(r"(?m)^\| `([^`]+)` \| `([^`]+)` \|", PAGE.read_text()))
+    defaults = dict(schema_defaults())
+    assert defaults["ledger.keep"] == "30d"
+    assert len(documented) > 30
+    assert {key: json.dumps(yaml.safe_load(text)) for key, text in documented.items()} == {
+        key: json.dumps(value) for key, value in defaults.items() if value is not None
+    }
+    for key, value in defaults.items():
+        assert load(tmp_path, yaml.safe_dump(with_value(key, value))).clusters, key
+
+
+def schema_defaults() -> Iterator[tuple[str, object]]:
+    """Each key of the JSON Schema that has a default, as docs/configuration.md writes it, and the default."""
+    document: dict[str, Any] = json_schema()
+    definitions = document["$defs"]
+
+    def walk(model: dict[str, Any], path: str) -> Iterator[tuple[str, object]]:
+        for name, node in model["properties"].items():
+            key = f"{path}{name}"
+            if "default" in node:
+                yield key, node["default"]
+            for option in (node, *node.get("anyOf", ())):
+                for inner, suffix in (
+                    (option, "."),
+                    (option.get("items"), "[]."),
+                    (option.get("additionalProperties"), ".NAME."),
+                ):
+                    if isinstance(inner, dict) and "$ref" in inner:
+                        yield from walk(definitions[inner["$ref"].rpartition("/")[2]], f"{key}{suffix}")
+
+    return walk(document, "")
+
+
+NEEDED: dict[str, dict[str, object]] = {
+    "clusters[]": {"name": "a", "dsn": "host=db1"},
+    "budgets.roles.NAME": {"budget": "30s"},
+    "budgets.jobs[].budgets.NAME": {"budget": "30s"},
+    "policy.rules[]": {"name": "one", "finding": "orphan"},
+    "chain": {"work": "1s", "layers": [{"name": "one", "timeout": "1s"}]},
+    "chain.layers[]": {"name": "one", "timeout": "1s"},
+}
+"""What else must be in a section or entry, by its key."""
+
+
+def with_value(key: str, value: object) -> dict[str, Any]:
+    """The smallest configuration in which `key` has this value."""
+    document: dict[str, Any] = {"clusters": [dict(NEEDED["clusters[]"])]}
+    inner, path = document, ""
+    *sections, last = key.split(".")
+    for section in sections:
+        path = f"{path}.{section}".lstrip(".")
+        needed = dict(NEEDED.get(path, {}))
+        if section.endswith("[]"):
+            inner[section[:-2]] = [needed]
+            inner = needed
+        elif section == "NAME":
+            inner["NAME"] = needed
+            inner = needed
+        else:
+            inner = inner.setdefault(section, needed)
+    inner[last] = value
+    return document
 
 
 def test_only_scalars_outside_clusters_have_variables() -> None:

@@ -43,7 +43,8 @@ def daemon(
     exposition = Exposition(
         book=settings.book, rules=settings.policy.rules, bounds=_bounds(settings.labels), process_values=own.values
     )
-    latest = LatestStates([LogSink(say), exposition, *sinks])
+    log_sink = LogSink(say)
+    latest = LatestStates([log_sink, exposition, *sinks])
     arming = arming_of(settings, dry_run=dry_run)
     ledgers = _Ledgers()
     sockets = KernelSockets()
@@ -78,6 +79,7 @@ def daemon(
         reload=reload,
         arming=arming,
         prune=ledgers.prune,
+        close_log=log_sink.close,
     )
 
 

@@ -13,7 +13,10 @@ from watchdog.settings.tree import Settings
 
 
 def check(config: Config = None) -> None:
-    """Check the configuration and say what it means. Touches no database."""
+    """Check the configuration and say what it means. Touches no database.
+
+    Warns if this user cannot write the file of the ledger. Creates nothing.
+    """
     settings = wiring.load_settings(config, env=os.environ)
     clusters = len(settings.clusters)
     budgets = settings.book.sources()
@@ -24,7 +27,7 @@ def check(config: Config = None) -> None:
     typer.echo(f"  a look every {format_duration(settings.interval)}")
     for line in _acting(settings):
         typer.echo(f"  {line}")
-    for warning in settings.warnings:
+    for warning in (*settings.warnings, *_ledger_warnings(settings)):
         typer.echo(f"warning: {warning}")
 
 
@@ -35,6 +38,12 @@ def _acting(settings: Settings) -> list[str]:
     armed = ", ".join(settings.armed)
     mode = f"ARMED: {armed}" if armed else "mode: dry run, nothing is signalled"
     return [f"rules: {rules}", f"ledger: {ledger}", mode]
+
+
+def _ledger_warnings(settings: Settings) -> list[str]:
+    """A warning and no error, because the file may be checked on another machine or as another user."""
+    problem = None if settings.ledger_url is None else wiring.unwritable_ledger(settings.ledger_url)
+    return [] if problem is None else [f"ledger.url: {problem}"]
 
 
 def schema() -> None:

@@ -54,6 +54,7 @@ class Daemon:
     reload: Callable[[], Settings] | None
     arming: Arming
     prune: Callable[[], Awaitable[None]]
+    close_log: Callable[[], None]
     interrupted: bool = False
 
     async def run(self, *, stop: asyncio.Event, listening: Callable[[str], None] | None = None) -> None:
@@ -70,6 +71,7 @@ class Daemon:
             await self._run(listener, stop=stop, listening=listening)
         finally:
             await listener.close()
+            self.close_log()
             get_logger().info(Event.STOPPED)
 
     async def _run(self, listener: Listener, *, stop: asyncio.Event, listening: Callable[[str], None] | None) -> None:

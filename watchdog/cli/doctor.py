@@ -20,6 +20,7 @@ from watchdog.cli.text import cell, drawn
 from watchdog.core.doctor.audit import audit, unread
 from watchdog.core.doctor.checks import GRAVITY, Check, Status, worst
 from watchdog.core.doctor.remedies import block
+from watchdog.core.present.escapes import printable
 from watchdog.errors import ReadError, UsageError
 from watchdog.logs import Format, Level, configure_logs
 from watchdog.runtime.cycle import Cycle
@@ -185,18 +186,17 @@ def _rows(checks: Sequence[Check]) -> Table:
     table.add_column(overflow="fold")
     for each in sorted(checks, key=lambda check: -GRAVITY[check.status]):
         if each.status is not Status.OK:
-            where = f"\n{each.scope}" if each.scope != "cluster" else ""
-            told = Text(each.saw)
+            where = f"\n{printable(each.scope)}" if each.scope != "cluster" else ""
+            told = Text(printable(each.saw))
             if each.hint:
-                told.append(f"\n{each.hint}", style="dim")
+                told.append(f"\n{printable(each.hint)}", style="dim")
             table.add_row(Text(str(each.status), style=STYLES[each.status]), f"{each.name}{where}", told)
     for scope in dict.fromkeys(each.scope for each in checks):
         fine = [each for each in checks if each.scope == scope and each.status is Status.OK]
         if scope == "cluster":
             for each in fine:
-                table.add_row(Text("ok", style=STYLES[Status.OK]), each.name, Text(each.saw, style="dim"))
+                table.add_row(Text("ok", style=STYLES[Status.OK]), each.name, Text(printable(each.saw), style="dim"))
         elif fine:
-            table.add_row(
-                Text("ok", style=STYLES[Status.OK]), scope, Text(", ".join(c.name for c in fine), style="dim")
-            )
+            names = Text(", ".join(c.name for c in fine), style="dim")
+            table.add_row(Text("ok", style=STYLES[Status.OK]), printable(scope), names)
     return table

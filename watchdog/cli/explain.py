@@ -9,6 +9,7 @@ import typer
 from watchdog.cli import wiring
 from watchdog.cli.options import Config
 from watchdog.core.acting.protections import ProtectionContext
+from watchdog.core.present.escapes import printable
 from watchdog.core.present.explain import Line
 from watchdog.core.present.explain import explain as explained
 from watchdog.logs import Format, Level, configure_logs
@@ -32,6 +33,11 @@ def explain(
     typer.echo(asyncio.run(_explain(settings, server, pid)), nl=False)
 
 
+def written(line: Line) -> str:
+    """One line of an explanation as it is printed."""
+    return f"{'  ' * line.depth}{printable(line.text)}{MARK if line.decides else ''}\n"
+
+
 async def _explain(settings: Settings, server: str, pid: int) -> str:
     cycle = wiring.looking(settings, server)
     try:
@@ -40,13 +46,9 @@ async def _explain(settings: Settings, server: str, pid: int) -> str:
         context = ProtectionContext(look.census, settings.policy.protect, asked.commands)
         lines = explained(look, pid=pid, book=settings.book, policy=settings.policy, context=context)
         if lines is not None:
-            return "".join(map(_written, lines))
+            return "".join(map(written, lines))
         there = any(found == pid for found, _ in asked.alive or ())
     finally:
         cycle.close()
     what = "is idle, or no client: there is nothing to judge" if there else "is not there"
-    return f"pid {pid} on {server} {what}.\n"
-
-
-def _written(line: Line) -> str:
-    return f"{'  ' * line.depth}{line.text}{MARK if line.decides else ''}\n"
+    return f"pid {pid} on {printable(server)} {what}.\n"

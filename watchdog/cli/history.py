@@ -14,6 +14,7 @@ from rich.table import Table
 from watchdog.cli import wiring
 from watchdog.cli.options import Config, duration
 from watchdog.cli.text import drawn
+from watchdog.core.present.escapes import printable
 from watchdog.core.present.phrases import span
 from watchdog.errors import UsageError
 from watchdog.ledger.history import Wanted, as_values
@@ -90,8 +91,8 @@ def _row(act: Act) -> tuple[str, ...]:
     again = "\ncame back at once" if act["came_back_at"] is not None else ""
     return (
         f"{act['intended_at']:%Y-%m-%d %H:%M:%S}\n{act['id']}",
-        f"{act['role']}\npid {act['pid']}\non {act['server']}",
-        f"{act['job'] or '-'}\n{act['window'] or ''}".rstrip(),
+        f"{printable(act['role'])}\npid {act['pid']}\non {printable(act['server'])}",
+        f"{printable(act['job'] or '-')}\n{printable(act['window'] or '')}".rstrip(),
         f"{span(timedelta(seconds=act['running_seconds']))}\n{span(budget)}",
         f"{act['kind']}\n{_words(act['evidence'])}\nby {act['rule']}",
         f"{_words(act['result']) if act['result'] else 'intended'}\ntry {act['attempt']}",

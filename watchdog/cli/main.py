@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from watchdog.cli.exits import Exit
+from watchdog.core.present.escapes import printable
 from watchdog.errors import UsageError, WatchdogError
 from watchdog.version import own_version
 
@@ -98,7 +99,7 @@ def _failed(error: Exception) -> Exit:
 
 def _say(line: str) -> None:
     with contextlib.suppress(OSError):  # if this cannot be written, the exit code still reports the error
-        typer.echo(f"pgwatchdog: {line}", err=True)
+        typer.echo(f"pgwatchdog: {printable(line)}", err=True)
 
 
 def _version(wanted: bool) -> None:  # typer calls it with the value of the flag

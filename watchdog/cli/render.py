@@ -18,6 +18,7 @@ from watchdog.core.judging.budgets import BudgetBook
 from watchdog.core.judging.cases import Case
 from watchdog.core.judging.evidence import Kind
 from watchdog.core.observed.activity import ActivityKind
+from watchdog.core.present.escapes import printable
 from watchdog.core.present.look import Look, Unread
 from watchdog.core.present.phrases import (
     arming_words,
@@ -78,7 +79,7 @@ def as_json(states: Sequence[State], *, book: BudgetBook, lines: bool) -> str:
 
 
 def _section(console: Console, state: State, *, book: BudgetBook, arming: bool) -> None:
-    console.print(Text.assemble((state.server, "bold"), f"  {_headline(state)}"))
+    console.print(Text.assemble((printable(state.server), "bold"), f"  {_headline(state)}"))
     if isinstance(state, Look):
         verdicts = gravest_first(state)
         if verdicts:
@@ -87,7 +88,7 @@ def _section(console: Console, state: State, *, book: BudgetBook, arming: bool) 
         if unjudged:
             console.print(_not_judged(unjudged))
     for note in _notes(state, book=book, arming=arming):
-        console.print(Text(f"  {note}", style="" if note.startswith("Nothing found") else "bold"))
+        console.print(Text(f"  {printable(note)}", style="" if note.startswith("Nothing found") else "bold"))
     console.print()
 
 
@@ -132,12 +133,12 @@ def _findings(verdicts: Iterable[Verdict]) -> Table:
         if evidence:
             title.append(f"\n {evidence}", style="not bold default")
         title.append(f"\n {verdict_words(verdict)}", style="not bold default")
-        job = Text(finding.key.job if finding.key else "-")
+        job = Text(printable(finding.key.job) if finding.key else "-")
         if finding.key and finding.key.window:
-            job.append(f"\n{finding.key.window}")
+            job.append(f"\n{printable(finding.key.window)}")
         result.add_row(
             title,
-            f"{finding.backend.role}\npid {finding.backend.pid}",
+            f"{printable(finding.backend.role)}\npid {finding.backend.pid}",
             job,
             span(finding.running),
             span(finding.budget.limit) if finding.budget else "-",
@@ -151,9 +152,8 @@ def _not_judged(cases: Iterable[Case]) -> Table:
     result = _table("NOT JUDGED", "ROLE", "APPLICATION", "FOR", "PID")
     for case in cases:
         backend = case.backend
-        result.add_row(
-            str(case.activity), backend.role, Text(backend.application_name or "-"), span(_age(case)), str(backend.pid)
-        )
+        role, application = printable(backend.role), Text(printable(backend.application_name) or "-")
+        result.add_row(str(case.activity), role, application, span(_age(case)), str(backend.pid))
     return result
 
 

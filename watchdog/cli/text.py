@@ -5,6 +5,8 @@ from collections.abc import Callable
 
 from rich.console import Console
 
+from watchdog.core.present.escapes import printable
+
 
 def drawn(draw: Callable[[Console], None], *, width: int, color: bool | None = None) -> str:
     """What `draw` prints on a console of `width` columns, without trailing blanks.
@@ -27,5 +29,5 @@ def drawn(draw: Callable[[Console], None], *, width: int, color: bool | None = N
 
 
 def cell(text: str) -> str:
-    """The text as one cell of a Markdown table: on one line, with `|` escaped."""
-    return " ".join(text.replace("|", "\\|").split())
+    """The text as one cell of a Markdown table: printable, on one line, with `|` escaped."""
+    return " ".join(printable(text).replace("|", "\\|").split())

@@ -55,6 +55,13 @@ def _check_url(url: str) -> str | None:
     return check_url(url)
 
 
+def unwritable_ledger(url: str) -> str | None:
+    """Why the file of a ledger cannot be written by this user, or None."""
+    from watchdog.ledger.store import unwritable  # noqa: PLC0415  # as above
+
+    return unwritable(url)
+
+
 def shown_url(url: str) -> str:
     """A ledger's URL with its password hidden."""
     from watchdog.ledger.store import shown  # noqa: PLC0415  # as above

@@ -5,6 +5,7 @@ synchronous_commit on.
 """
 
 import os
+import stat
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -158,6 +159,43 @@ def check_url(url: str) -> str | None:
     if parsed.drivername != "sqlite" and "@" in f"{parsed.host}{parsed.database}":  # the rest of a password
         return "has an @ in its host or database: inside the password, write @ as %40 and / as %2F"
     return None
+
+
+def unwritable(url: str) -> str | None:
+    """Why the file of a SQLite ledger cannot be written by this user, and what to do. Creates nothing.
+
+    It is None if the file can be written or created, and for a ledger in PostgreSQL, which is not connected to.
+    """
+    path = _sqlite_path(make_url(url))
+    if path is None:
+        return None
+    folder = path.parent
+    try:
+        if not stat.S_ISDIR(folder.stat().st_mode):
+            return f"{folder} is no folder: name a file in a folder"
+    except FileNotFoundError:
+        return f"{folder} does not exist: create this folder for the user that runs pgwatchdog"
+    except OSError as error:
+        return f"{folder} cannot be looked at by {_us()}: {error.strerror}"
+    return _file_problem(path, folder)
+
+
+def _file_problem(path: Path, folder: Path) -> str | None:
+    if not _may(folder, os.W_OK | os.X_OK):  # SQLite writes its journal beside the file
+        return f"{folder} cannot be written by {_us()}: chown this folder to the user that runs pgwatchdog"
+    if path.is_dir():
+        return f"{path} is a folder: name a file in it, for example {path / 'ledger.db'}"
+    if path.exists() and not _may(path, os.R_OK | os.W_OK):
+        return f"{path} cannot be written by {_us()}: chown it to the user that runs pgwatchdog"
+    return None
+
+
+def _us() -> str:
+    return f"this user (uid {os.geteuid()})"
+
+
+def _may(path: Path, mode: int) -> bool:
+    return os.access(path, mode, effective_ids=os.access in os.supports_effective_ids)
 
 
 def shown(url: str) -> str:

@@ -1,20 +1,28 @@
 """Writes the log: a line when a cluster becomes readable or unreadable, and one for each new verdict.
 
-There is no line for each tick. Outcomes of acts, work that came back after a cancel, and changes of arming and of
-socket visibility are logged as well. Each act is written as one line of JSON.
+There is no line for each tick. A run has one line for each rule and stage of its verdict (`Stage`). Outcomes of acts,
+work that came back after a cancel, and changes of arming and of socket visibility are logged as well. The lines about
+verdicts and outcomes are bounded for the whole process; another line counts those that were left out. Each act is
+written as one line of JSON, without a bound.
 """
 
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from watchdog.core.acting.acts import ObservedEffect
 from watchdog.core.acting.status import DisarmReason
-from watchdog.core.acting.verdicts import Verdict
+from watchdog.core.acting.verdicts import Stage, Verdict, stage_of
+from watchdog.core.observed.activity import Run
 from watchdog.core.observed.statement_failures import failing
 from watchdog.core.present.look import Look, Unread
 from watchdog.core.present.phrases import lease_holder, socket_words, untested_words
 from watchdog.core.present.records import act_record, finding_record, verdict_record
 from watchdog.logs import Event, get_logger
+from watchdog.runtime.line_limit import LineLimit
+
+Told = dict[tuple[Run, str], set[Stage]]
+"""The stages that were told of each run and rule."""
 
 
 @dataclass(slots=True)
@@ -22,13 +30,18 @@ class LogSink:
     """A sink that logs what has changed since it last logged. `say` takes the line of JSON of each act."""
 
     say: Callable[[str], None] = lambda _: None
-    said: dict[tuple[Event, str], object] = field(default_factory=dict)
+    verdicts: LineLimit = field(default_factory=LineLimit)
+    outcomes: LineLimit = field(default_factory=LineLimit)
+    said: dict[tuple[Event, str], object] = field(default_factory=dict, init=False)
     """What was last told of each cluster, by what it is about."""
-    failing: dict[str, frozenset[str]] = field(default_factory=dict)
+    failing: dict[str, frozenset[str]] = field(default_factory=dict, init=False)
     """The statements of each cluster whose failure was told."""
+    told: dict[str, Told] = field(default_factory=dict, init=False)
+    """What was told of the runs of each cluster."""
 
     def publish(self, state: Look | Unread) -> None:
         """Log what is new about one cluster."""
+        self._left_out()
         match state:
             case Unread():
                 if self._changed(Event.CLUSTER_READ, state.server, state.reason):
@@ -41,8 +54,17 @@ class LogSink:
                 self._sockets(state)
                 self._statements(state)
                 self._acts(state)
-                for verdict in state.decisions.news:
-                    _say(verdict, server=state.server)
+                self._verdicts(state)
+
+    def close(self) -> None:
+        """Say what was left out in the minute that is not over. To be called when the process stops."""
+        self._left_out(early=True)
+
+    def _left_out(self, *, early: bool = False) -> None:
+        limits = ((Event.VERDICTS_LEFT_OUT, self.verdicts), (Event.OUTCOMES_LEFT_OUT, self.outcomes))
+        for event, limit in limits:
+            if count := limit.settle(early=early):
+                get_logger().info(event, count=count, most_per_minute=limit.most)
 
     def _read(self, look: Look) -> None:
         if not self._changed(Event.CLUSTER_READ, look.server, look.complete):
@@ -109,15 +131,8 @@ class LogSink:
         for done in look.results:
             self.say(json.dumps(act_record(done)))
         for effect in look.effects:
-            get_logger().info(
-                Event.OUTCOME,
-                server=look.server,
-                act=effect.id,
-                rule=effect.rule,
-                pid=effect.run.pid,
-                hand=str(effect.hand),
-                outcome=str(effect.outcome),
-            )
+            if self.outcomes.admit():
+                _say_outcome(effect, server=look.server)
         for retry in look.retries:
             get_logger().warning(
                 Event.RETRY_AFTER_CANCEL,
@@ -130,6 +145,22 @@ class LogSink:
                 hint="its work came back at once: the key rests; look at who retries it",
             )
 
+    def _verdicts(self, look: Look) -> None:
+        """Log each verdict at a stage that was not told of its run and rule. After any other stage NOT_YET is no news.
+
+        A line that was left out does not count as told.
+        """
+        present = {case.run for case in look.judgement.cases}
+        told = {key: stages for key, stages in self.told.get(look.server, {}).items() if key[0] in present}
+        self.told[look.server] = told
+        for verdict in look.decisions.news:
+            rule = "" if verdict.rule is None else verdict.rule.name
+            stages, stage = told.setdefault((verdict.finding.run, rule), set()), stage_of(verdict)
+            is_news = not stages if stage is Stage.NOT_YET else stage not in stages
+            if is_news and self.verdicts.admit():
+                stages.add(stage)
+                _say(verdict, server=look.server)
+
     def _changed(self, topic: Event, server: str, word: object) -> bool:
         before = self.said.get((topic, server))
         self.said[topic, server] = word
@@ -138,5 +169,17 @@ class LogSink:
 
 def _say(verdict: Verdict, *, server: str) -> None:
     fields = finding_record(verdict.finding, server=server) | verdict_record(verdict)
-    fields["evidence"] = ",".join(verdict.finding.evidence)
+    fields["evidence"], fields["passed_over"] = ",".join(verdict.finding.evidence), ",".join(verdict.passed_over)
     get_logger().info(Event.VERDICT, **fields)
+
+
+def _say_outcome(effect: ObservedEffect, *, server: str) -> None:
+    get_logger().info(
+        Event.OUTCOME,
+        server=server,
+        act=effect.id,
+        rule=effect.rule,
+        pid=effect.run.pid,
+        hand=str(effect.hand),
+        outcome=str(effect.outcome),
+    )

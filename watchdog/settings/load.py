@@ -10,7 +10,7 @@ from pathlib import Path
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from watchdog.errors import ConfigurationError
-from watchdog.settings import environment, schema
+from watchdog.settings import durations, environment, schema
 from watchdog.settings.document import Document, Place, Value, dotted, is_trapped, read_document
 from watchdog.settings.durations import format_duration, parse_duration
 from watchdog.settings.policy_checks import CheckUrl, check_file, check_policy
@@ -117,7 +117,7 @@ def _spell_defaults(node: object) -> None:
     """Write the defaults of durations with units, because pydantic writes ISO 8601, which the file does not accept."""
     if isinstance(node, dict):
         default = node.get("default")
-        if isinstance(default, str) and default.startswith("PT"):
+        if isinstance(default, str) and node.get("pattern") == durations.PATTERN:
             node["default"] = format_duration(TypeAdapter(timedelta).validate_python(default))
         node = list(node.values())
     for each in node if isinstance(node, list) else ():

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
 from watchdog.core.observed.activity import ActivityKind
+from watchdog.core.present.escapes import printable
 from watchdog.core.present.look import Look, Unread
 from watchdog.core.present.phrases import (
     arming_words,
@@ -36,6 +37,7 @@ class Page:
             undefined=StrictUndefined,
             trim_blocks=True,
             lstrip_blocks=True,
+            finalize=_shown,
         )
         self._environment.filters["span"] = span
 
@@ -48,6 +50,11 @@ class Page:
             most=MAX_FINDINGS,
             clusters=[_cluster(*each, judges=judges) for each in states],
         )
+
+
+def _shown(value: object) -> object:
+    """Called with the value of each expression of the template. A value that is marked as escaped stays so."""
+    return type(value)(printable(value)) if isinstance(value, str) else value
 
 
 def _cluster(server: str, state: Look | Unread | None, *, judges: bool) -> dict[str, object]:

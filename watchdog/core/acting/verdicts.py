@@ -6,6 +6,7 @@ This module holds values only. It does not decide anything.
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
+from typing import assert_never
 
 from watchdog.core.acting.rules import Action, Rule
 from watchdog.core.judging.evidence import Finding
@@ -51,6 +52,49 @@ class Withheld(StrEnum):
     SHARE = "share"
     PAUSE = "pause"
     LIMIT = "limit"
+
+
+PASSING = frozenset(
+    {
+        Withheld.COMMAND_UNREAD,
+        Withheld.LAST_COPY,
+        Withheld.PATIENCE,
+        Withheld.RESTING,
+        Withheld.NOT_ARMED,
+        Withheld.NO_LEDGER,
+        Withheld.NOT_LEADER,
+        Withheld.WARMING_UP,
+        Withheld.BREAKER,
+        Withheld.SHARE,
+        Withheld.PAUSE,
+        Withheld.LIMIT,
+    }
+)
+"""The reasons that only say "not yet": time, the state of pgwatchdog or other copies decide, and not the run itself."""
+
+LASTING = frozenset(
+    {
+        Withheld.SUPERUSER,
+        Withheld.PROVIDER,
+        Withheld.UNKNOWN_ROLE,
+        Withheld.HIDDEN,
+        Withheld.PROTECTED_ROLE,
+        Withheld.PROTECTED_APPLICATION,
+        Withheld.BACKUP,
+        Withheld.SYNC_REP,
+        Withheld.WAITS_FOR_CLIENT,
+        Withheld.CLIENT_TALKING,
+        Withheld.WRITER,
+        Withheld.UNBOUND_JOB,
+        Withheld.MAINTENANCE,
+        Withheld.COMMAND_UNREADABLE,
+        Withheld.REFUSED,
+        Withheld.INEFFECTIVE,
+        Withheld.TRANSACTION_TRIED,
+        Withheld.NOT_PERMITTED,
+    }
+)
+"""All other reasons: the run is left alone for what it or its role is, or because an attempt on it was in vain."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +143,28 @@ Verdict = Observed | ActionWithheld | UnderWay | Due
 def withheld_reason(verdict: Verdict) -> Withheld | None:
     """Why an action is withheld; None if no action is asked for or if it is carried out."""
     return verdict.reason if isinstance(verdict, ActionWithheld) else None
+
+
+class Stage(StrEnum):
+    """How far a verdict has come. The log has at most one line for each run, rule and stage."""
+
+    OBSERVED = "observed"
+    NOT_YET = "not_yet"
+    LEFT_ALONE = "left_alone"
+    REHEARSED = "rehearsed"
+    SIGNALLED = "signalled"
+
+
+def stage_of(verdict: Verdict) -> Stage:
+    """The stage of a verdict. An act counts from the look that decides it."""
+    match verdict:
+        case Observed():
+            return Stage.OBSERVED
+        case ActionWithheld(reason=reason):
+            return Stage.NOT_YET if reason in PASSING else Stage.LEFT_ALONE
+        case UnderWay(hand=hand) | Due(hand=hand):
+            return Stage.REHEARSED if hand is Hand.REHEARSE else Stage.SIGNALLED
+    assert_never(verdict)
 
 
 def action_of(verdict: Verdict) -> Action:

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from watchdog.core.present.escapes import printable
+
 
 @dataclass(frozen=True, slots=True)
 class SetParameter:
@@ -98,7 +100,7 @@ def quoted(identifier: str) -> str:
 
 def one_line(text: str) -> str:
     """Names come from the server: none of them may end a comment and begin a statement."""
-    return " ".join(text.split())
+    return printable(" ".join(text.split()))
 
 
 def _setting(name: str, value: str | None) -> str:
