@@ -112,7 +112,7 @@ def versioned(
 def every_version(
     request: pytest.FixtureRequest, guardian: Guardian, missing: Callable[[str], NoReturn]
 ) -> Iterator[TestServer]:
-    """A server of each supported version; of 19 the one that imitates it, in which no database can be made."""
+    """A server of each supported version; of 19 the one that imitates it."""
     with _server_of(request.param, guardian=guardian, missing=missing) as server:
         yield server
 

@@ -72,7 +72,7 @@ def turkish(
     monkeypatch.setenv("LOCPATH", str(public_folder))
     server = make_server(guardian=guardian)
     try:
-        server.run(f"CREATE DATABASE turk TEMPLATE template0 LOCALE '{name}'; ALTER DATABASE turk OWNER TO web_app")
+        server.create_database("turk", f"TEMPLATE template0 LOCALE '{name}' OWNER web_app")
         yield server
     finally:
         server.embedded.stop()

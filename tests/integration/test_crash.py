@@ -38,7 +38,7 @@ SECONDS_A_KILL = 20
 def arena(guardian: Guardian) -> Iterator[TestServer]:
     """A server of its own: its log is the truth, and nobody else's acts are in it."""
     server = make_server(guardian=guardian)
-    server.run("CREATE DATABASE ledger OWNER canceller")
+    server.create_database("ledger", "OWNER canceller")
     yield server
     server.embedded.stop()
 

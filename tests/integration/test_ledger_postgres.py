@@ -29,7 +29,7 @@ def url_of(server: TestServer, *, host: str = "127.0.0.1") -> str:
 
 def make_database(server: TestServer) -> None:
     server.run("DROP DATABASE IF EXISTS ledger WITH (FORCE)")
-    server.run("CREATE DATABASE ledger OWNER canceller")
+    server.create_database("ledger", "OWNER canceller")
 
 
 class TestOnPostgres(StoreContract):

@@ -159,7 +159,7 @@ def _is_open(row: dict[str, Any]) -> bool:  # as above
 def lane(server: TestServer, guardian: Guardian, *, folder: Path, name: str, url: str | None = None) -> Iterator[Lane]:
     """A lane with running callers. The ledger is a SQLite file unless `url` is given."""
     folder.mkdir()
-    server.run(f"CREATE DATABASE {name}")
+    server.create_database(name)
     callers = Callers(server.dsn("web_app", database=name))
     nest = Nest.build()
     guardian.mind_process(nest.process.pid)

@@ -1,7 +1,7 @@
 """A PostgreSQL 18 that answers like 19 where that matters here: there are no binaries of 19 in the package index yet.
 
-It says 19.0 to its clients, and its progress function knows REPACK and refuses CLUSTER (`imitate19.sql`). A database
-that is made later is still marked as one of 18, so nobody can connect to it.
+It says 19.0 to its clients, and its progress function knows REPACK and refuses CLUSTER (`imitate19.sql`). Its program
+marks a database that is made later as one of 18 and then refuses to connect to it, until `mark` was called.
 """
 
 import shutil
@@ -21,11 +21,13 @@ _SAYS, _IS_TO_SAY = b"PostgreSQL 18.6\x00", b"PostgreSQL 19.0\x00"
 
 
 def teach(embedded: EmbeddedServer, *, databases: Iterable[str]) -> None:
-    """Exchange the functions of a running server in these databases."""
+    """Exchange the functions of a running server in these databases; template0 is opened for it."""
     for database in databases:
+        _accept_connections(embedded, database, accepts=True)
         dsn = f"{embedded.dsn(database=database)} password={embedded.password}"
         with psycopg.connect(dsn, autocommit=True) as connection:
             connection.execute(_SQL.read_bytes())
+    _accept_connections(embedded, "template0", accepts=False)
 
 
 def disguise(embedded: EmbeddedServer) -> None:
@@ -41,5 +43,18 @@ def disguise(embedded: EmbeddedServer) -> None:
     text = program.read_bytes()
     assert text.count(_SAYS) == 1, "another build: look for where its server_version lies"
     program.write_bytes(text.replace(_SAYS, _IS_TO_SAY))
-    for file in (embedded.directory / "data").rglob("PG_VERSION"):
-        file.write_text(f"{IMITATED}\n")
+    mark(embedded)
+
+
+def mark(embedded: EmbeddedServer) -> None:
+    """Mark the files of every database as made by 19, if the server is one that says 19."""
+    if embedded.binaries.is_relative_to(embedded.directory):
+        for file in (embedded.directory / "data").rglob("PG_VERSION"):
+            if file.read_text() != f"{IMITATED}\n":  # the others may be read at this moment
+                file.write_text(f"{IMITATED}\n")
+
+
+def _accept_connections(embedded: EmbeddedServer, database: str, *, accepts: bool) -> None:
+    dsn = f"{embedded.dsn(database='postgres')} password={embedded.password}"
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute(f"ALTER DATABASE {database} ALLOW_CONNECTIONS {accepts}".encode())

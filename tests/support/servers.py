@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psycopg
 
-from support.imitation import IMITATED, REAL, disguise, teach
+from support.imitation import IMITATED, REAL, disguise, mark, teach
 from support.imitation import SETTINGS as IMITATION_SETTINGS
 from support.matrix import binaries_of
 from watchdog.demo.guardian import Guardian
@@ -76,6 +76,11 @@ class TestServer:
             for each in sql.split(";"):
                 if each.strip():
                     connection.execute(each)
+
+    def create_database(self, name: str, options: str = "") -> None:
+        """Make a database; `options` are what follows its name in the statement."""
+        self.run(f"CREATE DATABASE {name} {options}")
+        mark(self.embedded)
 
     def value(self, sql: str, *parameters: object) -> object:
         """The first value of the first row of a query."""
@@ -177,7 +182,7 @@ def make_server(
     server = TestServer(embedded)
     server.run(ROLES.format(password=embedded.password))
     if imitates:
-        teach(embedded, databases=("template1", "postgres", "other"))
+        teach(embedded, databases=("template0", "template1", "postgres", "other"))
         embedded.stop()
         disguise(embedded)
         embedded.start()

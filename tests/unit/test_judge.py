@@ -183,3 +183,13 @@ def test_work_under_a_new_name_begins_with_its_own_first_statement() -> None:
     assert [(case.age, case.key and case.key.window) for case in renamed.cases] == [(seconds(3), "w2")]
     later, _ = look("scan:j:w2", query=1, xact=900, memory=memory)
     assert later.cases[0].run == renamed.cases[0].run, "it stays the same run while statements come"
+
+
+def test_a_statement_that_renames_its_own_session_keeps_its_own_clock() -> None:
+    """`SELECT set_config('application_name', …)` inside a long statement is no new statement."""
+    settings = judge_settings(book(rule(roles=frozenset({"etl_app"}), budgets={"j": 900})))
+    first = snapshot(backend(role="etl_app", name="etl", query=110, now=NOW))
+    _, memory = judge(first, settings=settings, census=census(), memory=Memory(), tick=True)
+    later = snapshot(backend(role="etl_app", name="scan:j:w1", query=110, now=NOW))
+    judgement, _ = judge(later, settings=settings, census=census(), memory=memory, tick=True)
+    assert [(case.age, case.key is not None) for case in judgement.cases] == [(seconds(110), True)]

@@ -126,8 +126,8 @@ async def test_the_same_key_under_a_role_that_may_not_claim_it_has_the_smaller_b
 
 async def test_names_in_any_encoding_break_nothing(server: TestServer) -> None:
     """Rule: bytes that cannot be decoded are shown escaped; the poll does not fail."""
-    server.run("CREATE DATABASE raw ENCODING 'SQL_ASCII' TEMPLATE template0 LOCALE 'C'")
-    server.run("CREATE DATABASE latin ENCODING 'LATIN1' TEMPLATE template0 LOCALE 'C'")
+    server.create_database("raw", "ENCODING 'SQL_ASCII' TEMPLATE template0 LOCALE 'C'")
+    server.create_database("latin", "ENCODING 'LATIN1' TEMPLATE template0 LOCALE 'C'")
     password = server.embedded.password.encode()
     with psycopg.connect(server.dsn("postgres", database="raw"), autocommit=True) as admin:
         admin.execute("SET client_encoding = 'SQL_ASCII'")
