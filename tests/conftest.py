@@ -44,9 +44,12 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(autouse=True)
 def _logs() -> None:
-    """Log as the daemon does. The library's own default draws every local variable of a traceback, for seconds."""
+    """Log as the daemon does, whatever the test before has set.
+
+    The library's own default draws every local variable of a traceback, for seconds.
+    """
     configure_logs(form=Format.LOGFMT, level=Level.INFO)
 
 

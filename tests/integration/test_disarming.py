@@ -223,6 +223,6 @@ def test_a_bad_reload_disarms_until_a_good_one_which_counts_as_a_new_start(
         until(lambda: daemon.exported().enforcing, what="the power to act")
     assert "nonsense: unknown key" in daemon.events("reload_failed")[0]["problems"][0]
     assert refused_acts == []
-    assert {each["withheld"] for each in daemon.events("verdict")} == {"not_armed", "warming_up", None}
+    assert {each.get("withheld") for each in daemon.events("verdict")} == {"not_armed", None}, "both are only passing"
     assert waited > 2 * INTERVAL - 0.5
     assert [each["pid"] for each in daemon.acts()] == [pid]

@@ -13,7 +13,7 @@ from typing import Any
 import psycopg
 import pytest
 from support.processes import command, get, samples
-from support.servers import Client, TestServer, make_server, start, until
+from support.servers import Client, Connect, TestServer, make_server, start, until
 from support.watching import Recorder, answer, daemon_on, watcher
 
 from watchdog.core.doctor.facts import Transport
@@ -280,8 +280,13 @@ def granted(server: TestServer) -> Iterator[tuple[Client, Client, Client]]:
             each.close()
 
 
-async def test_the_metrics_tell_inversions_and_the_servers_own_counters(server: TestServer, tmp_path: Path) -> None:
+async def test_the_metrics_tell_inversions_and_the_servers_own_counters(
+    server: TestServer, connect: Connect, tmp_path: Path
+) -> None:
+    start(connect(), "SELECT pg_sleep(60)", server)  # a database in which nothing runs takes no place of a label
     server.run("ALTER ROLE web_app SET statement_timeout = '29s'; ALTER ROLE etl_app SET statement_timeout = '1h'")
+    worked = "SELECT active_time > 0 FROM pg_stat_database WHERE datname = 'postgres'"
+    until(lambda: server.value(worked), what="the server's own count of its work")
     recorder = Recorder()
     try:
         async with daemon_on(tmp_path, configuration(tmp_path, server).read_text(), sinks=(recorder,)) as (_, address):
