@@ -213,4 +213,4 @@ def test_a_minute_begins_with_the_first_line_after_the_one_before() -> None:
         hours.now += seconds
         admitted.append(limit.admit())
     assert admitted == [True, False, True, False]
-    assert limit.settle(early=True) == 2
+    assert limit.take_left_out(early=True) == 2

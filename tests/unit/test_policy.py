@@ -417,7 +417,7 @@ def test_another_window_or_a_later_start_is_no_retry() -> None:
     assert one.look(aged(3, -50, at=55, role="etl_app", name="scan:a:w1"), at=55).retries == []
 
 
-# Standing
+# Acting status
 
 
 @pytest.mark.parametrize(

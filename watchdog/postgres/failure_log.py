@@ -8,7 +8,7 @@ from watchdog.core.observed.statement_failures import StatementFailure, Statemen
 
 @dataclass(slots=True)
 class FailureLog:
-    """Failures by statement. Each of `names` is there from the start, so that a counter begins with 0."""
+    """Failures by statement since this source was made. Each of `names` is there from the start, with 0."""
 
     names: Iterable[str]
     by_name: dict[str, StatementFailure] = field(init=False)

@@ -141,7 +141,7 @@ class Session:
 
 
 async def open_session(connect: Connect, *, timeout: float, idle_limit: float, failures: FailureLog) -> Session:
-    """Open a session and settle it; `idle_limit` (seconds) is when the server ends it if we fall silent.
+    """Open a session and set it up; `idle_limit` (seconds) is when the server ends it if we fall silent.
 
     Raises:
         ReadError: the connection could not be opened, or a statement failed; `reason` says why.

@@ -32,7 +32,7 @@ class LineLimit:
         self._left_out += 1
         return False
 
-    def settle(self, *, early: bool = False) -> int:
+    def take_left_out(self, *, early: bool = False) -> int:
         """The number of lines that were left out in the minute that is over, each counted once.
 
         With `early` also those of a minute that is not over yet.

@@ -63,7 +63,7 @@ class LogSink:
     def _left_out(self, *, early: bool = False) -> None:
         limits = ((Event.VERDICTS_LEFT_OUT, self.verdicts), (Event.OUTCOMES_LEFT_OUT, self.outcomes))
         for event, limit in limits:
-            if count := limit.settle(early=early):
+            if count := limit.take_left_out(early=early):
                 get_logger().info(event, count=count, most_per_minute=limit.most)
 
     def _read(self, look: Look) -> None:
