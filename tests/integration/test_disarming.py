@@ -218,6 +218,7 @@ def test_a_bad_reload_disarms_until_a_good_one_which_counts_as_a_new_start(
         assert is_active(server, pid)
         reloaded = time.monotonic()
         daemon.reload(config)
+        until(lambda: daemon.exported().disarmed == {"warming_up"}, what="the warm-up of a new start")
         assert answer(caller) == CANCELED
         waited = time.monotonic() - reloaded
         until(lambda: daemon.exported().enforcing, what="the power to act")
