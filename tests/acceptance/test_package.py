@@ -5,11 +5,14 @@ import subprocess
 import sys
 import tarfile
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NoReturn
 
 import pytest
+from hatchling.builders.sdist import SdistBuilder
+from hatchling.builders.utils import safe_walk
+from hatchling.builders.wheel import WheelBuilder
 from support.processes import environment
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.slow, pytest.mark.timeout(400)]
@@ -58,6 +61,22 @@ def test_both_carry_what_belongs_to_them(built: Path) -> None:
     with tarfile.open(source) as archive:
         held = {name.partition("/")[2] for name in archive.getnames()}
     assert {"tests/conftest.py", "config/smallest.yaml", "Makefile", "LICENSE", "requirements/dev.txt"} <= held
+
+
+def test_a_build_walks_only_what_it_packs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside a build, other tests unpack servers and a base system into .cache, where files come and go."""
+    walked = []
+
+    def walk(path: str) -> Iterator[tuple[str, list[str], list[str]]]:
+        for each in safe_walk(path):
+            walked.append(Path(each[0]).relative_to(ROOT).parts[:1])
+            yield each
+
+    monkeypatch.setattr("hatchling.builders.plugin.interface.safe_walk", walk)
+    (ROOT / ".cache").mkdir(exist_ok=True)
+    for builder in (SdistBuilder, WheelBuilder):
+        assert list(builder(str(ROOT)).recurse_included_files())
+    assert {name for parts in walked for name in parts} <= {"watchdog", "tests", "config", "docs", "requirements"}
 
 
 @pytest.mark.parametrize("version", ["3.11", "3.12", "3.13"])
