@@ -10,6 +10,7 @@ from support.watching import actor_on, answer, found, history, look_until, orpha
 
 from watchdog.core.acting.acts import Outcome, Result
 from watchdog.core.acting.verdicts import Withheld
+from watchdog.core.observed.names import MIN_CUT, matches_application
 
 WITHOUT_ROWS = {"own_isolation", "transaction_begin", "transaction_end"}
 SOMETHING_FOR_EVERY_ROW = """
@@ -78,3 +79,20 @@ async def test_lease_commands_cancel_and_effects_work_on_every_version(
     assert [each.outcome for look in looks for each in look.effects] == [Outcome.BETWEEN_STATEMENTS]
     assert acts_of(refused) == [(pid, Result.NOT_PERMITTED)]
     assert [act["result"] for act in history(tmp_path)] == ["signalled", "not_permitted"]
+
+
+NAMES = (
+    "sidekiq 7.0 shop [3 of 10 busy]",
+    "Monatsabschluss täglich",
+    "com.example.reporting.nightly.MonthEndCloseJobForAllTenantsAndYears",
+    "Zeitplan für den nächtlichen Abschluss aller Mandanten, zweiter Lauf",
+)
+
+
+def test_d07_what_every_version_makes_of_a_protected_name_is_known(every_version: TestServer) -> None:
+    """Rule: what spares is compared with what the server shows, which is not what the application has set."""
+    for name in NAMES:
+        with psycopg.connect(every_version.dsn("web_app"), application_name=name) as caller:
+            [[shown]] = caller.execute("SELECT application_name FROM pg_stat_activity WHERE pid = pg_backend_pid()")
+            assert matches_application(shown, (name,), spares=True), shown
+            assert not matches_application(shown, (name[:-1],), spares=True) or len(shown) >= MIN_CUT

@@ -1,4 +1,5 @@
 import tempfile
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from watchdog.core.judging.judge import Memory, judge
 from watchdog.core.observed.activity import Clock
 from watchdog.settings.load import load_file
 from watchdog.settings.tree import Settings
+from watchdog.web.labels import Bound, LabelLimiter
 
 
 def claim_by(jobs: JobRule, *, name: str = "scan:threads:w1") -> JobClaim:
@@ -105,8 +107,64 @@ def test_a_role_that_is_not_mentioned_is_a_blind_spot() -> None:
     assert judged.unjudged["no_budget"] == 1
 
 
-def load_text(text: str) -> Settings:
+LEASED = """
+budgets:
+  roles: {"v-web-*": 2s, "v-web-batch-*": 60s, v-web-root: none, "v-*": 5s}
+  jobs: [{roles: ["v-web-*"], copies: 1, retry_gap: 1s, budgets: {"thread-*": 10s, thread-9: 20s, "*": 30s}}]
+labels: {roles: ["v-web-*", other], max_roles: 2}
+"""
+
+
+def test_d05_a_role_of_every_lease_has_the_budget_of_its_pattern() -> None:
+    """Rule: a name means the same in every place of the file; a literal counts first, then the more exact."""
+    told = load_text(LEASED).book
+    roles = ("v-web-k2h9", "v-web-batch-1", "v-web-root", "v-job-1", "w-1")
+    assert [source(told.budget(each, claim=None)) for each in roles] == [
+        "role:v-web-*",
+        "role:v-web-batch-*",
+        None,
+        "role:v-*",
+        None,
+    ]
+    assert [told.is_exempt(each) for each in roles] == [False, False, True, False, False]
+    [jobs] = told.jobs
+    assert [jobs.binds(each) for each in roles] == [True, True, True, False, False]
+    by_job = [told.budget("v-web-k2h9", claim=claim_by(jobs, name=f"scan:{job}:w")) for job in ("thread-1", "thread-9")]
+    assert [source(each) for each in by_job] == ["job:thread-*", "job:thread-9"]
+    assert source(told.budget("v-job-1", claim=claim_by(jobs, name="scan:x:w"))) == "role:v-*"
+
+
+def test_d05_the_roles_of_a_pattern_are_judged_bound_and_pooled_and_share_one_label() -> None:
+    settings = load_text(LEASED, cluster="pooled: {roles: ['v-job-*']}")
+    name = "scan:thread-1:w1"
+    rows = (
+        backend(pid=1, role="v-web-a", query=11.1, name=name),
+        backend(pid=2, role="v-web-b", query=3.0),
+        backend(pid=3, role="v-job-c", query=3.0, name=name),
+    )
+    [cluster] = settings.clusters
+    judging = judge_settings(replace(settings.book, grace=seconds(1)), pooled=cluster.pooled_roles)
+    judged, _ = judge(snapshot(*rows), settings=judging, census=census(), memory=Memory(), tick=True)
+    assert [(each.backend.pid, each.kind, each.bound) for each in judged.findings] == [
+        (1, Kind.ORPHAN, True),
+        (2, Kind.ORPHAN, False),
+    ]
+    assert [case.job for case in judged.cases if case.backend.pid == 3] == [""]
+    limiter = LabelLimiter(Bound(settings.labels.roles, settings.labels.max_roles))
+    leased = [f"v-web-{n}" for n in range(50)]
+    limiter.begin_look([*leased, "app", "etl", "late"])
+    assert {limiter.fold(each) for each in leased} == {"v-web-*"}
+    assert [limiter.fold(each) for each in ("app", "etl", "late", "v-web-root")] == [
+        "app",
+        "etl",
+        "other",
+        "v-web-*",
+    ]
+    assert limiter.folded == {"late"}
+
+
+def load_text(text: str, *, cluster: str = "") -> Settings:
     with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
-        file.write(f'clusters: [{{name: main, dsn: "host=db1"}}]\n{text}\n')
+        file.write(f'clusters: [{{name: main, dsn: "host=db1", {cluster}}}]\n{text}\n')
         file.flush()
         return load_file(Path(file.name), env={}, check_dsn=lambda _: None, check_url=lambda _: None)

@@ -11,7 +11,6 @@ from watchdog.core.judging.jobs import (
     PatternError,
     parse_pattern,
     read_name,
-    split_client,
 )
 
 
@@ -108,24 +107,6 @@ def test_a_deadline_is_read_as_seconds_since_1970() -> None:
 @pytest.mark.parametrize("text", ["soon", "", "nan", "inf", "1e30", "-5", "12", "99999999999"])
 def test_a_deadline_that_is_none_makes_the_key_unusable(text: str) -> None:
     assert parse_pattern("scan:{job}:{window}:{deadline}").read(f"scan:a:w1:{text}") is NoKey.UNUSABLE
-
-
-@pytest.mark.parametrize(
-    ("name", "true", "client"),
-    [
-        ("scan:a:w1 - 10.0.0.5:4321", "scan:a:w1", "10.0.0.5:4321"),
-        ("scan:a:w1 - ::1:4321", "scan:a:w1", "::1:4321"),
-        ("scan:a:w1 - unix(77):6432", "scan:a:w1", "unix(77):6432"),
-        ("a - b - 10.0.0.5:4321", "a - b", "10.0.0.5:4321"),
-        ("scan:a:w1 - 10.0.0.5:", "scan:a:w1", "10.0.0.5:"),
-        ("scan:a:w1", "scan:a:w1", None),
-        ("report - monthly", "report - monthly", None),
-        ("scan:a:2026 - 11:30", "scan:a:2026 - 11:30", None),
-        ("scan:a:2026 - 11:30:15", "scan:a:2026 - 11:30:15", None),
-    ],
-)
-def test_what_a_pooler_put_behind_a_name_is_taken_off(name: str, true: str, client: str | None) -> None:
-    assert split_client(name) == (true, client)
 
 
 def test_a_name_that_a_pooler_made_too_long_is_read_as_far_as_it_is_whole() -> None:

@@ -11,26 +11,31 @@ from pydantic import Field
 from watchdog.core.acting.limits import Limits
 from watchdog.settings.durations import Duration, Grace
 from watchdog.settings.model import Model
+from watchdog.settings.patterns import Application, Name, Names, SparedApplication
 from watchdog.settings.words import ActionWord, EvidenceWord, FindingWord
 
 Mode = Literal["dry-run", "enforce"]
-Glob = Annotated[str, Field(min_length=1)]
-Globs = Annotated[list[Glob], Field(min_length=1)]
-"""Globs of a rule. An empty list is refused, because it could mean all or none."""
 
 _LIMITS = Limits()
 
 
-class Names(Model):
-    """Globs that select runs; `*` selects all. A run without a usable job key has no job."""
+class Selection(Model):
+    """Names that select runs; `*` selects all. A run without a usable job key has no job."""
 
-    roles: Globs = Field(default_factory=list, description="login roles")
-    databases: Globs = Field(default_factory=list, description="databases")
-    jobs: Globs = Field(default_factory=list, description="jobs, without their windows")
-    applications: Globs = Field(default_factory=list, description="whole application names")
+    roles: Names = Field(default_factory=list, description="login roles, `*` and `?` as wildcards")
+    databases: Names = Field(default_factory=list, description="databases")
+    jobs: Names = Field(default_factory=list, description="jobs, without their windows")
 
 
-class Rule(Names):
+class Ignored(Selection):
+    """What a rule leaves alone."""
+
+    applications: Annotated[list[SparedApplication], Field(min_length=1)] = Field(
+        default_factory=list, description="application names; one that the server cut matches by its beginning"
+    )
+
+
+class Rule(Selection):
     """One rule; every condition that is given must hold. The first rule that speaks about a finding decides."""
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:-]{0,62}$", description="its name; a label of metrics")
@@ -38,7 +43,10 @@ class Rule(Names):
     evidence: Annotated[list[EvidenceWord], Field(min_length=1)] = Field(
         default_factory=list, description="any of these; required for cancel"
     )
-    ignore: Names = Field(default_factory=Names, description="one hit here, and the rule does not speak")
+    applications: Annotated[list[Application], Field(min_length=1)] = Field(
+        default_factory=list, description="whole application names"
+    )
+    ignore: Ignored = Field(default_factory=Ignored, description="one hit here, and the rule does not speak")
     after: Grace = Field(default=timedelta(0), description="patience from the moment it became what the rule is about")
     keep: Literal["newest"] | None = Field(
         default=None, description="duplicates: which copy stays; the evidence is about the older ones"
@@ -78,8 +86,10 @@ class PolicyProtect(Model):
     maintenance: bool = Field(default=True, description="VACUUM, ANALYZE, CREATE, ALTER, REINDEX and their like")
     backups: bool = Field(default=True, description="backups and dumps, by their application name")
     talking: bool = Field(default=True, description="keyed runs whose statements keep coming")
-    roles: list[Glob] = Field(default_factory=list, description="further login roles")
-    applications: list[Glob] = Field(default_factory=list, description="further application names")
+    roles: list[Name] = Field(default_factory=list, description="further login roles")
+    applications: list[SparedApplication] = Field(
+        default_factory=list, description="further application names; one that the server cut matches by its beginning"
+    )
 
 
 class PolicySection(Model):

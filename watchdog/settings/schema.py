@@ -19,6 +19,7 @@ from watchdog.settings.acting import LedgerSection, Mode, PolicySection
 from watchdog.settings.chain import ChainSection
 from watchdog.settings.durations import Duration, Grace, OptionalDuration
 from watchdog.settings.model import Model
+from watchdog.settings.patterns import Name, untied
 from watchdog.settings.words import ClockWord
 
 HIGHEST_PORT = 65_535
@@ -62,7 +63,7 @@ class Web(Model):
 class Pooled(Model):
     """Sessions that come through a transaction pooler, so that application_name says nothing about the caller."""
 
-    roles: list[str] = Field(default_factory=list, description="login roles whose application_name is not read")
+    roles: list[Name] = Field(default_factory=list, description="login roles whose application_name is not read")
     addresses: list[str] = Field(
         default_factory=list, description="addresses or networks of poolers, whose clients' names are not read"
     )
@@ -155,14 +156,19 @@ class Job(Model):
     """One family of jobs: the pattern of their names, their allowed copies and their budgets."""
 
     pattern: str = Field(default=DEFAULT_PATTERN, description="a field never holds the separator that follows it")
-    roles: list[str] = Field(default_factory=list, description="for these the job's budget replaces the role's")
+    roles: list[Name] = Field(default_factory=list, description="for these the job's budget replaces the role's")
     copies: int | None = Field(
         default=None, ge=1, description="copies of one window that are fine; without it only counted"
     )
     retry_gap: Duration | None = Field(default=None, description="a copy this much younger is a retry")
-    budgets: dict[str, Annotated[JobBudget, BeforeValidator(_spelled_out)]] = Field(
+    budgets: dict[Name, Annotated[JobBudget, BeforeValidator(_spelled_out)]] = Field(
         default_factory=dict, description="by job; * for all others"
     )
+
+    @field_validator("budgets")
+    @classmethod
+    def _say_which_counts(cls, value: dict[str, JobBudget]) -> dict[str, JobBudget]:
+        return untied(value)
 
     @field_validator("pattern")
     @classmethod
@@ -187,18 +193,29 @@ class Budgets(Model):
     default: Duration | None = Field(
         default=None, description="for every role not listed; null: those are only counted"
     )
-    roles: dict[str, Annotated[RoleBudget, BeforeValidator(_spelled_out)]] = Field(
-        default_factory=dict, description="by login role"
+    roles: dict[Name, Annotated[RoleBudget, BeforeValidator(_spelled_out)]] = Field(
+        default_factory=dict, description="by login role; a name counts before a pattern with `*`"
     )
     jobs: list[Job] = Field(default_factory=list, description="what application_name says, the first that fits counts")
+
+    @field_validator("roles")
+    @classmethod
+    def _say_which_counts(cls, value: dict[str, RoleBudget]) -> dict[str, RoleBudget]:
+        return untied(value)
 
 
 class Labels(Model):
     """What may become a label value; all other values become `other`."""
 
-    roles: list[str] = Field(default_factory=list, description="roles that always have series of their own")
-    jobs: list[str] = Field(default_factory=list, description="jobs that always have series of their own")
-    databases: list[str] = Field(default_factory=list, description="databases that always have series of their own")
+    roles: list[Name] = Field(
+        default_factory=list, description="roles that always have series of their own; a pattern has one for all"
+    )
+    jobs: list[Name] = Field(
+        default_factory=list, description="jobs that always have series of their own; a pattern has one for all"
+    )
+    databases: list[Name] = Field(
+        default_factory=list, description="databases that always have series of their own; a pattern has one for all"
+    )
     max_roles: int = Field(default=50, ge=0, le=10_000, description="further roles, the first seen")
     max_jobs: int = Field(default=50, ge=0, le=10_000, description="further jobs, the first seen")
     max_databases: int = Field(default=20, ge=0, le=10_000, description="further databases, the first seen")

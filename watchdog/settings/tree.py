@@ -20,6 +20,7 @@ from watchdog.core.judging.budgets import DEFAULT_JOBS, MIN_INTERVAL, BudgetBook
 from watchdog.core.judging.cases import Network
 from watchdog.core.judging.evidence import Evidence, Kind
 from watchdog.core.judging.jobs import BudgetSpec, JobRule, parse_pattern
+from watchdog.core.observed.names import is_glob
 from watchdog.settings import acting, schema
 from watchdog.settings.chain import chain_of
 from watchdog.settings.durations import format_duration
@@ -177,7 +178,7 @@ def _policy_rule(rule: acting.Rule) -> Rule:
     )
 
 
-def _names(names: acting.Names) -> Names:
+def _names(names: acting.Rule | acting.Ignored) -> Names:
     return Names(tuple(names.roles), tuple(names.databases), tuple(names.jobs), tuple(names.applications))
 
 
@@ -218,11 +219,11 @@ def _rule(job: schema.Job) -> JobRule:
 
 
 def _labels(labels: schema.Labels, *, book: BudgetBook) -> LabelSettings:
-    """The settings of labels. Roles and jobs with a budget of their own always have series of their own."""
-    named = {name for rule in book.jobs for name in rule.budgets if name != "*"}
+    """The settings of labels. Roles and jobs with a budget under their own name always have series of their own."""
+    jobs = {name for rule in book.jobs for name in rule.budgets if not is_glob(name)}
     return LabelSettings(
-        roles=frozenset(labels.roles) | frozenset(book.roles),
-        jobs=frozenset(labels.jobs) | named,
+        roles=frozenset(labels.roles) | {name for name in book.roles if not is_glob(name)},
+        jobs=frozenset(labels.jobs) | jobs,
         databases=frozenset(labels.databases),
         max_roles=labels.max_roles,
         max_jobs=labels.max_jobs,

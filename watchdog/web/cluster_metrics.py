@@ -224,10 +224,14 @@ class ClusterMetrics:
 
 
 def _timeouts(census: Census, *, book: BudgetBook) -> list[Gauge]:
-    """The gauges of the statement_timeout of each role with a budget, and of client_connection_check_interval."""
+    """The gauges of the statement_timeout of each role with a budget, and of client_connection_check_interval.
+
+    For a pattern it is the worst of all roles that match it.
+    """
     found: list[Gauge] = []
-    for role in set(book.roles) & set(census.roles.values()):
-        worst = worst_timeout(stored_timeouts(census.settings, book=book, roles=[role]))
+    for role in book.roles:
+        matched = [each for each in census.roles.values() if book.entry_of(each) == role]
+        worst = worst_timeout(stored_timeouts(census.settings, book=book, roles=matched))
         if worst is not None and worst.value is not None:
             found.append((reading.ROLE_STATEMENT_TIMEOUT_SECONDS, (role,), worst.value.total_seconds()))
             found.append((reading.TIMEOUT_INVERSION, (role,), float(bool(worst.inverted))))

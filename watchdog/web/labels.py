@@ -10,6 +10,7 @@ from typing import Self
 
 from watchdog.core.judging.evidence import Evidence, Finding
 from watchdog.core.observed.activity import UNKNOWN, Backend
+from watchdog.core.observed.names import NameTable
 from watchdog.web.metric import Labels
 
 OTHER = "other"
@@ -17,10 +18,22 @@ OTHER = "other"
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """The values that one label may take: all of `named`, and at most `most` other values."""
+    """The values that one label may take: all of `named`, and at most `most` other values.
+
+    A pattern in `named` is one value for all names that match it.
+    """
 
     named: frozenset[str] = frozenset()
     most: int = 50
+    _by_pattern: NameTable[None] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Make the table of the named values."""
+        object.__setattr__(self, "_by_pattern", NameTable(dict.fromkeys(self.named)))
+
+    def named_as(self, value: str) -> str | None:
+        """The named value or pattern that stands for `value`, or None."""
+        return self._by_pattern.pattern_of(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +57,7 @@ class LabelLimiter:
         """Admit new values up to the bound. `folded` then holds the values of this look that become `other`."""
         self.folded = set()
         for value in values:
-            if value in ("", UNKNOWN) or value in self.bound.named or value in self.admitted:
+            if value in ("", UNKNOWN) or value in self.admitted or self.bound.named_as(value) is not None:
                 continue
             if len(self.admitted) < self.bound.most:
                 self.admitted.add(value)
@@ -52,11 +65,14 @@ class LabelLimiter:
                 self.folded.add(value)
 
     def fold(self, value: str) -> str:
-        """`value` if it is named or admitted, otherwise `other`. Something that is really called other is quoted."""
-        known = value in ("", UNKNOWN) or value in self.bound.named or value in self.admitted
-        if not known:
+        """`value` if it is named or admitted, the pattern that stands for it, or `other`.
+
+        Something that is really called other is quoted.
+        """
+        named = value if value in ("", UNKNOWN) or value in self.admitted else self.bound.named_as(value)
+        if named is None:
             return OTHER
-        return f'"{value}"' if value == OTHER else value
+        return f'"{named}"' if named == OTHER else named
 
 
 @dataclass(frozen=True, slots=True)

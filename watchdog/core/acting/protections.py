@@ -7,18 +7,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from watchdog.core.acting.protected_names import BACKUP_APPLICATIONS, PROVIDER_ROLES
-from watchdog.core.acting.rules import Rule, matches
+from watchdog.core.acting.rules import Rule
 from watchdog.core.acting.verdicts import Withheld
 from watchdog.core.judging.evidence import Evidence, Finding, Kind
 from watchdog.core.observed.activity import UNKNOWN, ActivityKind, Clock
 from watchdog.core.observed.census import Census
 from watchdog.core.observed.commands import Commands, statement_key
+from watchdog.core.observed.names import matches, matches_application
 from watchdog.core.observed.wait_events import SYNC_REP
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Protect:
-    """The protections that the configuration can turn off, and globs of further roles and applications to protect."""
+    """The protections that the configuration can turn off, and patterns of further roles and applications."""
 
     superusers: bool = True
     maintenance: bool = True
@@ -139,7 +140,7 @@ PROTECTIONS: tuple[Protection, ...] = (
     ),
     Protection(
         reason=Withheld.PROTECTED_APPLICATION,
-        holds=lambda f, _, c: matches(f.backend.application_name, c.protect.applications),
+        holds=lambda f, _, c: matches_application(f.backend.application_name, c.protect.applications, spares=True),
         meaning="policy.protect.applications names its application",
     ),
     Protection(

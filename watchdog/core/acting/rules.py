@@ -3,13 +3,13 @@
 This module knows nothing of protections and limits.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
-from fnmatch import fnmatchcase
 
 from watchdog.core.judging.evidence import EVIDENCE, Evidence, Finding, Kind
+from watchdog.core.observed.names import matches, matches_application
 
 
 class Action(StrEnum):
@@ -21,7 +21,7 @@ class Action(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """Globs of roles, databases, jobs and application names. No glob matches the job of a run without a usable key."""
+    """Patterns of roles, databases, jobs and application names. None matches the job of a run without a usable key."""
 
     roles: tuple[str, ...] = ()
     databases: tuple[str, ...] = ()
@@ -101,23 +101,23 @@ def conditions(rule: Rule, finding: Finding) -> Iterator[Condition]:
     yield from _listed(rule.ignore, finding, wanted=False)
 
 
-def matches(value: str, globs: Iterable[str]) -> bool:
-    """True if one of the globs matches `value`. Case is significant. An empty value matches no glob."""
-    return bool(value) and any(fnmatchcase(value, glob) for glob in globs)
-
-
 def _listed(names: Names, finding: Finding, *, wanted: bool) -> Iterator[Condition]:
-    for name, value_of in _NAMES:
-        globs: tuple[str, ...] = getattr(names, name)
-        if globs:
-            value = value_of(finding)
-            title = name if wanted else f"ignore {name}"
-            yield Condition(name=title, holds=matches(value, globs) is wanted, seen=(value,), wanted=globs)
+    backend = finding.backend
+    job = finding.key.job if finding.key else ""
+    for name, value, patterns in (
+        ("roles", backend.role, names.roles),
+        ("databases", backend.database, names.databases),
+        ("jobs", job, names.jobs),
+    ):
+        if patterns:
+            yield _condition(name, value, patterns, holds=matches(value, patterns) is wanted, wanted=wanted)
+    if names.applications:
+        # What `ignore` means must not be missed because the server has cut its name.
+        found = matches_application(backend.application_name, names.applications, spares=not wanted)
+        yield _condition(
+            "applications", backend.application_name, names.applications, holds=found is wanted, wanted=wanted
+        )
 
 
-_NAMES: tuple[tuple[str, Callable[[Finding], str]], ...] = (
-    ("roles", lambda finding: finding.backend.role),
-    ("databases", lambda finding: finding.backend.database),
-    ("jobs", lambda finding: finding.key.job if finding.key else ""),
-    ("applications", lambda finding: finding.backend.application_name),
-)
+def _condition(name: str, value: str, patterns: tuple[str, ...], *, holds: bool, wanted: bool) -> Condition:
+    return Condition(name=name if wanted else f"ignore {name}", holds=holds, seen=(value,), wanted=patterns)

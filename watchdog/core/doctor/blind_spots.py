@@ -11,6 +11,7 @@ from watchdog.core.doctor.checks import Check, ok, unknown, warning
 from watchdog.core.doctor.facts import Facts
 from watchdog.core.judging.budgets import BudgetBook
 from watchdog.core.judging.jobs import JobClaim, NoKey, read_name
+from watchdog.core.observed.names import name_pattern
 
 GENERIC = frozenset({"PostgreSQL JDBC Driver", "psql", "DBeaver", "pgAdmin", "python", "node", "app", "unknown", ""})
 """Values of application_name that do not identify the caller. They are defaults of drivers and tools."""
@@ -92,7 +93,8 @@ def _budgets(facts: Facts, *, book: BudgetBook) -> Iterator[Check]:
     else:
         yield ok("budgets.missing", "everybody who runs something now has one")
     known = {role.name for role in facts.roles}
-    strangers = sorted({*book.roles, *(role for rule in book.jobs for role in rule.roles)} - known)
+    named = {*book.roles, *(role for rule in book.jobs for role in rule.roles)}
+    strangers = sorted(each for each in named if not any(name_pattern(each).matches(role) for role in known))
     if strangers:
         yield warning("budgets.unmatched", f"no such role: {_some(strangers)}", "is the name spelled as on the server?")
     else:

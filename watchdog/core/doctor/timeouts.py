@@ -57,13 +57,12 @@ def _judged(facts: Facts, *, book: BudgetBook) -> list[RoleFacts]:
 
     pgwatchdog's own role is left out unless the configuration names it.
     """
-    named = {*book.roles, *(role for rule in book.jobs for role in rule.roles)}
     return [
         each
         for each in sorted(facts.roles, key=lambda role: role.name)
         if each.can_login
         and not each.superuser
-        and (each.name in named or (smallest_budget(book, each.name) is not None and each.name != facts.own.name))
+        and (book.names(each.name) or (smallest_budget(book, each.name) is not None and each.name != facts.own.name))
     ]
 
 
@@ -189,7 +188,7 @@ def budgets_of(book: BudgetBook, role: str) -> Mapping[str, timedelta]:
     own = book.budget(role, claim=None)
     found = {} if own is None else {own.source: own.limit}
     for rule in book.jobs:
-        if role in rule.roles or own is None:
+        if rule.binds(role) or own is None:
             for job, spec in rule.budgets.items():
                 found[f"job:{job}"] = max(spec.limit, found.get(f"job:{job}", spec.limit))
     return found
@@ -198,11 +197,12 @@ def budgets_of(book: BudgetBook, role: str) -> Mapping[str, timedelta]:
 def holdings_of(book: BudgetBook, role: str) -> Mapping[str, timedelta]:
     """As `budgets_of`, for how long a transaction may stand idle. What the role itself has counts for its jobs too."""
     own = book.budget(role, claim=None)
-    if own is not None and role in book.roles and book.roles[role].holding is not None:
+    listed = book.listed(role)
+    if own is not None and listed is not None and listed.holding is not None:
         return {own.source: own.holding}
     found = {} if own is None else {own.source: own.holding}
     for rule in book.jobs:
-        if role in rule.roles or own is None:
+        if rule.binds(role) or own is None:
             for job, spec in rule.budgets.items():
                 held = spec.limit if spec.holding is None else spec.holding
                 found[f"job:{job}"] = max(held, found.get(f"job:{job}", held))

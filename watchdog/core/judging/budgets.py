@@ -10,6 +10,7 @@ from datetime import timedelta
 
 from watchdog.core.judging.jobs import DEFAULT_PATTERN, BudgetSpec, JobClaim, JobRule, parse_pattern
 from watchdog.core.observed.activity import Clock
+from watchdog.core.observed.names import NameTable
 
 DEFAULT_GRACE = timedelta(seconds=5)
 """Default grace. A driver that cancels at its own timeout needs about 0.3 s for it. Without grace, pgwatchdog would
@@ -53,7 +54,8 @@ class Budget:
 class BudgetBook:
     """Every configured budget.
 
-    If it is empty, no run can be over budget. A report must say so, because a lack of findings then means little.
+    The keys of `roles` are patterns. If the book is empty, no run can be over budget. A report must say so, because a
+    lack of findings then means little.
     """
 
     grace: timedelta = DEFAULT_GRACE
@@ -64,15 +66,38 @@ class BudgetBook:
     jobs: tuple[JobRule, ...] = DEFAULT_JOBS
     provider_roles: frozenset[str] = frozenset()
     exempt: frozenset[str] = frozenset()
-    """Roles of which the configuration says that they have no budget."""
+    """Patterns of roles of which the configuration says that they have no budget."""
 
     exempt_and_detached: frozenset[str] = frozenset()
     """Those of them whose callers disconnect on purpose."""
 
+    _by_pattern: NameTable[BudgetSpec | None] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Make one table of all roles that are listed, with None for those that have no budget."""
+        exempt: dict[str, BudgetSpec | None] = dict.fromkeys(self.exempt)
+        object.__setattr__(self, "_by_pattern", NameTable({**exempt, **self.roles}))
+
+    def entry_of(self, role: str) -> str | None:
+        """The name or pattern under which the configuration lists `role`, or None."""
+        return self._by_pattern.pattern_of(role)
+
+    def listed(self, role: str) -> BudgetSpec | None:
+        """What the configuration lists for `role`, or None if it lists nothing or `none`."""
+        return self._by_pattern.get(role)
+
+    def names(self, role: str) -> bool:
+        """True if the configuration lists `role`, or binds a job to it."""
+        return self.entry_of(role) in self.roles or any(rule.binds(role) for rule in self.jobs)
+
+    def is_exempt(self, role: str) -> bool:
+        """True if the configuration says that `role` has no budget."""
+        return self.entry_of(role) in self.exempt
+
     def budget(self, role: str, *, claim: JobClaim | None) -> Budget | None:
         """The budget of a row of `role` with the job key `claim`, or None if no budget applies.
 
-        For a role that is listed in the job's rule, the job's budget replaces the role's. For any other role, the
+        For a role that the job's rule names, the job's budget replaces the role's. For any other role, the
         smaller of the two applies, because a session can set any application_name.
         """
         keyed = claim is not None
@@ -80,16 +105,17 @@ class BudgetBook:
         by_job = self._by_job(claim) if claim is not None else None
         if by_role is None or by_job is None:
             return by_job or by_role
-        by_job = replace(by_job, holding=self.roles[role].holding or by_job.holding) if role in self.roles else by_job
-        if claim is not None and role in claim.rule.roles:
+        listed = self.listed(role)
+        by_job = by_job if listed is None else replace(by_job, holding=listed.holding or by_job.holding)
+        if claim is not None and claim.rule.binds(role):
             return by_job
         return min(by_job, by_role, key=lambda budget: budget.limit)
 
     def is_detached(self, role: str, *, claim: JobClaim | None) -> bool:
         """True if callers of this role or job disconnect on purpose. A client that is gone is then no evidence."""
-        own = self.roles.get(role)
+        own = self.listed(role)
         job = None if claim is None else claim.rule.budget_spec(claim.key.job)
-        by_role = role in self.exempt_and_detached or (own is not None and own.detached)
+        by_role = own.detached if own is not None else self.entry_of(role) in self.exempt_and_detached
         return by_role or (job is not None and job[1].detached)
 
     @property
@@ -121,9 +147,10 @@ class BudgetBook:
         return found
 
     def _by_role(self, role: str, *, keyed: bool) -> Budget | None:
-        if role in self.roles:
-            return self._made(self.roles[role], source=f"role:{role}", keyed=keyed)
-        if self.default is None or role in self.provider_roles or role in self.exempt:
+        pattern, listed = self.entry_of(role), self.listed(role)
+        if listed is not None:
+            return self._made(listed, source=f"role:{pattern}", keyed=keyed)
+        if self.default is None or role in self.provider_roles or pattern is not None:
             return None
         return self._made(BudgetSpec(limit=self.default), source="default", keyed=keyed)
 

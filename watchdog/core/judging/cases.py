@@ -12,6 +12,7 @@ from typing import assert_never
 from watchdog.core.judging.budgets import Budget, BudgetBook
 from watchdog.core.judging.jobs import JobClaim, JobKey, NoKey, read_name
 from watchdog.core.observed.activity import ActivityKind, Backend, ClientEndpoint, Clock, Moment, Run, Snapshot
+from watchdog.core.observed.names import matches
 from watchdog.core.observed.sockets import StatementRun, statement_run
 
 A_MOMENT = timedelta(milliseconds=100)
@@ -118,8 +119,8 @@ def cases_of(
 ) -> tuple[list[Case], int]:
     """The cases of a snapshot, oldest first, and the number of rows that cannot be judged because they show no start.
 
-    The names of sessions of `pooled` roles and of clients in `networks` are not read, because a transaction pooler
-    leaves the name of one client on the session that the next client uses.
+    `pooled` are patterns of roles. The names of their sessions and of clients in `networks` are not read, because a
+    transaction pooler leaves the name of one client on the session that the next client uses.
     """
     cases = []
     unreadable = 0
@@ -128,7 +129,7 @@ def cases_of(
             continue
         naming = namings.get(backend.pid)
         since = naming.since if naming is not None else None
-        nameless = backend.role in pooled or _is_in(backend.client, networks)
+        nameless = backend.role in pooled or matches(backend.role, pooled) or _is_in(backend.client, networks)
         case = _case(backend, book=book, nameless=nameless, interval=interval, since=since)
         if case is None:
             unreadable += 1
@@ -202,7 +203,7 @@ def _case(
         run=Run(backend.pid, backend.started, start.at),
         age=start.age,
         talking=_talking(backend, clock=clock, start=start, interval=interval),
-        exempt=backend.role in book.exempt,
+        exempt=book.is_exempt(backend.role),
     )
 
 

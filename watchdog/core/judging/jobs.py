@@ -9,16 +9,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import Enum
-from ipaddress import ip_address
 
 from watchdog.core.observed.activity import Clock
-
-MIN_CUT = 60
-"""Bytes from which on a name may have been cut, so that two names have become one.
-
-The server cuts application_name at 63 bytes (NAMEDATALEN - 1). It cuts before a character of several bytes that does
-not fit, and then 60 to 62 bytes are left.
-"""
+from watchdog.core.observed.names import MIN_CUT, NameTable, matches, split_client
 
 FIRST_YEAR, LAST_YEAR = 2000, 2100
 """Years from which and before which a deadline must lie to be accepted."""
@@ -26,8 +19,6 @@ FIRST_YEAR, LAST_YEAR = 2000, 2100
 DEFAULT_PATTERN = "scan:{job}:{window}"
 FIELDS = ("job", "window", "deadline")
 
-_POOLERS_SUFFIX = re.compile(r"(?P<name>.*) - (?P<client>(?P<address>[^ ]+):[0-9]*)", re.DOTALL)
-_POOLERS_UNIX = re.compile(r"unix(?:\([0-9]+\))?")
 _FIELD = re.compile(r"\{([^{}]*)\}")
 
 
@@ -94,8 +85,8 @@ class BudgetSpec:
 class JobRule:
     """One entry under `budgets.jobs`.
 
-    Without `copies`, the job's copies are counted and none is a duplicate. A run can be superseded only if both
-    `copies` and `retry_gap` are set.
+    `roles` are patterns of the roles to which the configuration binds the job. Without `copies`, the job's copies are
+    counted and none is a duplicate. A run can be superseded only if both `copies` and `retry_gap` are set.
     """
 
     pattern: JobPattern
@@ -103,13 +94,20 @@ class JobRule:
     copies: int | None = None
     retry_gap: timedelta | None = None
     budgets: Mapping[str, BudgetSpec] = field(default_factory=dict)
+    _by_pattern: NameTable[BudgetSpec] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Make the table of the jobs' budgets."""
+        object.__setattr__(self, "_by_pattern", NameTable(self.budgets))
+
+    def binds(self, role: str) -> bool:
+        """True if the configuration binds the job to this role, so that its sessions' job keys can be trusted."""
+        return role in self.roles or matches(role, self.roles)
 
     def budget_spec(self, job: str) -> tuple[str, BudgetSpec] | None:
-        """The job's own budget or the one for `*`, with the name under which it is configured; None without either."""
-        for name in (job, "*"):
-            if name in self.budgets:
-                return name, self.budgets[name]
-        return None
+        """The job's budget, with the pattern under which it is configured; None without one."""
+        pattern = self._by_pattern.pattern_of(job)
+        return None if pattern is None else (pattern, self.budgets[pattern])
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,26 +157,6 @@ def _instant(text: str) -> datetime | None:
     except (ValueError, OverflowError, OSError):
         return None
     return found if FIRST_YEAR <= found.year < LAST_YEAR else None
-
-
-def split_client(name: str) -> tuple[str, str | None]:
-    """Split a name into the application's own name and the client's address, which PgBouncer may have appended.
-
-    PgBouncer appends the address of the real client if its `application_name_add_host` is on. The second value is None
-    if there is no such suffix.
-    """
-    match = _POOLERS_SUFFIX.fullmatch(name)
-    if match is None or not (_POOLERS_UNIX.fullmatch(match["address"]) or _is_address(match["address"])):
-        return name, None
-    return match["name"], match["client"]
-
-
-def _is_address(text: str) -> bool:
-    try:
-        ip_address(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _check(text: str, *, literals: list[str], fields: list[str]) -> None:

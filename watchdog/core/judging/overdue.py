@@ -58,7 +58,7 @@ def finding(case: Case, *, kind: Kind, evidence: tuple[Evidence, ...] = ()) -> F
         budget=case.budget,
         evidence=evidence,
         talking=case.talking,
-        bound=case.claim is not None and case.backend.role in case.claim.rule.roles,
+        bound=case.claim is not None and case.claim.rule.binds(case.backend.role),
     )
 
 

@@ -41,7 +41,7 @@ class StoredTimeout:
 def smallest_budget(book: BudgetBook, role: str) -> timedelta | None:
     """The smallest budget of `role`: its own, or that of a job that is bound to it; None if it has none."""
     own = book.budget(role, claim=None)
-    bound = [budget_spec.limit for rule in book.jobs if role in rule.roles for budget_spec in rule.budgets.values()]
+    bound = [budget_spec.limit for rule in book.jobs if rule.binds(role) for budget_spec in rule.budgets.values()]
     return min([*bound, *([] if own is None else [own.limit])], default=None)
 
 

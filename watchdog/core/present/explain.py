@@ -57,7 +57,7 @@ def _name(case: Case) -> Iterator[Line]:
     name = case.backend.application_name
     if case.claim is not None:
         key = case.claim.key
-        bound = "bound to this role" if case.backend.role in case.claim.rule.roles else "not bound to this role"
+        bound = "bound to this role" if case.claim.rule.binds(case.backend.role) else "not bound to this role"
         yield Line(0, f"name: {name!r} is job {key.job!r}, window {key.window!r}; {bound}")
     elif case.unusable_key:
         yield Line(0, f"name: {name!r} looks like a job key and cannot be used: cut, ambiguous or incomplete")

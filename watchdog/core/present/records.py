@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 from watchdog.core.acting.acts import ActResult
 from watchdog.core.acting.verdicts import Due, UnderWay, Verdict, action_of, withheld_reason
 from watchdog.core.judging.evidence import Finding
-from watchdog.core.judging.jobs import split_client
 from watchdog.core.observed.activity import Backend
+from watchdog.core.observed.names import split_client
 from watchdog.core.observed.statement_failures import failing
 from watchdog.core.observed.versions import is_untested
 from watchdog.core.present.look import Look, Unread
