@@ -43,11 +43,11 @@ Durations carry a unit: `ms`, `s`, `min` (or `m`), `h`, `d`; decimals are fine. 
 where a duration is meant, and words that YAML turns into booleans or other numbers are errors.
 
 Names of roles, databases, jobs and applications may be patterns everywhere: `*` stands for any characters, `?` for one.
-Brackets stand for themselves; after the prefix `glob:` they are sets of characters, as in `glob:web[0-9]`. Where several
-patterns of a mapping fit a name, the name itself counts first, then the pattern with more characters of its own; two that
-are equal in this are an error. The server shows an application name without what is not ASCII, and cuts it at 63 bytes;
-PgBouncer may append its client's address. `protect.applications` and `ignore.applications` allow for all of this: write
-the name as the application does. `rules[].applications` asks for the whole name.
+Brackets stand for themselves; after the prefix `glob:` they are sets of characters, as in `glob:web[0-9]`. Where
+several patterns of a mapping fit a name, the name itself counts first, then the pattern with more characters of its
+own; two that are equal in this are an error. The server shows an application name without what is not ASCII, and cuts
+it at 63 bytes; PgBouncer may append its client's address. `protect.applications` and `ignore.applications` allow for
+all of this: write the name as the application does. `rules[].applications` asks for the whole name.
 
 | key | default | meaning |
 |---|---|---|

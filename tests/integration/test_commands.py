@@ -5,13 +5,17 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import time
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from support.processes import COMMAND, command, daemon_process, environment, get
 from support.servers import Connect, TestServer, start, until
 
+from watchdog.cli.exits import Exit
+from watchdog.cli.main import run
 from watchdog.demo.guardian import Guardian
 
 
@@ -106,6 +110,41 @@ def test_a_watching_report_looks_again_until_it_is_interrupted(server: TestServe
             reports += "Nothing found" in process.stdout.readline()
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=10) == 130
+
+
+INTERRUPTED = """
+import importlib.abc, os, signal, sys
+
+class Interrupts(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name == {name!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupts())
+sys.argv = ["pgwatchdog", "report", "host=127.0.0.1 port=1"]
+from watchdog.cli.entry import main
+main()
+"""
+
+
+@pytest.mark.parametrize("name", ["watchdog.cli.main", "typer", "watchdog.cli.report", "psycopg", "watchdog.core"])
+def test_d11_an_interrupt_while_modules_are_imported_ends_without_a_traceback(name: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED.format(name=name)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment(),
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
+def test_d11_a_class_that_is_interrupted_while_it_is_made_is_no_bug(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(**_: object) -> NoReturn:
+        raise RuntimeError("Error calling __set_name__") from KeyboardInterrupt()
+
+    monkeypatch.setattr("watchdog.cli.main.make_app", interrupted)
+    assert run(["report"]) == Exit.INTERRUPTED
 
 
 def test_a_report_reads_a_configuration(server: TestServer, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from watchdog.core.observed.activity import ActivityKind, Clock
         ("fastpath function call", None, ActivityKind.RUNNING),
         ("idle in transaction", ("Client", "ClientRead"), ActivityKind.HOLDING),
         ("idle in transaction (aborted)", ("Client", "ClientRead"), ActivityKind.HOLDING),
-        ("starting", None, ActivityKind.HOLDING),
+        ("starting", None, ActivityKind.LOGGING_IN),
     ],
 )
 def test_what_a_backend_does_follows_from_its_state_and_its_wait(

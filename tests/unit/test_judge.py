@@ -159,7 +159,8 @@ def test_a_statement_that_has_ended_inside_a_transaction_is_finished_exactly() -
 
 def test_blind_spots_are_counted() -> None:
     settings = judge_settings(book(JOBS, roles={"web_app": 30}))
-    seen = snapshot(backend(pid=1, role="somebody"), backend(pid=2, name="scan:cut"), backend(pid=3, query=None))
+    login = backend(pid=4, role="unknown", state="starting", query=None, xact=99, role_oid=None)
+    seen = snapshot(backend(pid=1, role="somebody"), backend(pid=2, name="scan:cut"), backend(pid=3, query=None), login)
     judgement, _ = judge(seen, settings=settings, census=census(hidden=4), memory=Memory(), tick=True)
     assert judgement.unjudged == {
         "insufficient_privilege": 4,
@@ -167,6 +168,7 @@ def test_blind_spots_are_counted() -> None:
         "unusable_key": 1,
         "no_budget": 1,
         "no_start": 1,
+        "logging_in": 1,
     }
 
 

@@ -1,5 +1,5 @@
 """`python -m watchdog.cli` runs the command `pgwatchdog`."""
 
-from watchdog.cli.main import main
+from watchdog.cli.entry import main
 
 main()

@@ -1,4 +1,4 @@
-"""The entry point: registers the commands and maps every result and error to an exit code."""
+"""The command line: registers the commands and maps every result and error to an exit code."""
 
 import contextlib
 import errno
@@ -47,9 +47,9 @@ def make_app(*, only: str | None = None) -> typer.Typer:
     return app
 
 
-def main() -> None:
-    """Run the command line and exit with one of `Exit`."""
-    sys.exit(_flushed(_run(sys.argv[1:])))
+def run(arguments: list[str]) -> int:
+    """Run the command line and return one of `Exit`."""
+    return _flushed(_run(arguments))
 
 
 def _run(arguments: list[str]) -> int:
@@ -63,7 +63,8 @@ def _run(arguments: list[str]) -> int:
     except (BrokenPipeError, SystemExit):
         return Exit.OK  # the reader has closed the pipe; typer turns that into SystemExit
     except Exception as error:  # noqa: BLE001  # every error has an exit code
-        return _failed(error)
+        # Before Python 3.12 a class that is interrupted while it is made raises RuntimeError.
+        return Exit.INTERRUPTED if isinstance(error.__cause__, KeyboardInterrupt) else _failed(error)
     return result if isinstance(result, int) else Exit.OK
 
 

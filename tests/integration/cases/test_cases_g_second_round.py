@@ -1,14 +1,19 @@
 """Field cases, section G: what people met in a second round. Each names the general rule that makes it right."""
 
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
 
 import psycopg
 import pytest
 from support.servers import TestServer, make_server, make_standby, until
-from support.watching import source_on
+from support.watching import look_until, source_on, watcher
 
+from watchdog.core.present.not_looked_for import not_looked_for
 from watchdog.demo.guardian import Guardian
+
+STARTING_FROM = 18
+"""The first version that shows a session before it is logged in."""
 
 RECEIVED = "SELECT pg_last_wal_replay_lsn() >= %s::pg_lsn"
 
@@ -56,6 +61,28 @@ async def test_d01_a_serializable_default_makes_no_standby_unreadable(
             assert failures == {}
     finally:
         writer.close()
+
+
+async def test_d11_a_session_that_is_not_logged_in_yet_runs_nothing(server: TestServer) -> None:
+    """Rule: a log-in that waits is counted as one, and nothing could have been looked for in it."""
+    threads, seen = [], 2 if server.major >= STARTING_FROM else 0
+    with watcher(server, roles={"web_app": 0.1}, grace=0.0) as cycle, server.admin() as holder:
+        await cycle.look(tick=True)
+        with holder.transaction():
+            holder.execute("LOCK pg_db_role_setting IN ACCESS EXCLUSIVE MODE")
+            threads = [threading.Thread(target=_log_in, args=(server,)) for _ in range(2)]
+            for each in threads:
+                each.start()
+            look = await look_until(cycle, lambda look: look.judgement.unjudged["logging_in"] == seen)
+    for each in threads:
+        each.join()
+    assert (look.judgement.findings, look.judgement.unjudged["no_start"]) == ([], 0)
+    assert not any(each.failed for each in not_looked_for(look))
+
+
+def _log_in(server: TestServer) -> None:
+    with psycopg.connect(server.dsn("web_app")):
+        pass
 
 
 def _run(server: TestServer, sql: str) -> None:

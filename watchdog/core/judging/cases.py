@@ -125,7 +125,7 @@ def cases_of(
     cases = []
     unreadable = 0
     for backend in snapshot.backends:
-        if backend.activity is ActivityKind.IDLE:
+        if backend.activity in (ActivityKind.IDLE, ActivityKind.LOGGING_IN):
             continue
         naming = namings.get(backend.pid)
         since = naming.since if naming is not None else None

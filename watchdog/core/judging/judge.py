@@ -16,12 +16,12 @@ from watchdog.core.judging.copies import CopyKey
 from watchdog.core.judging.evidence import Evidence, Finding, Kind
 from watchdog.core.judging.neighbours import blocked_by_orphans, with_neighbours
 from watchdog.core.judging.overdue import judge_overdue, until_crossing
-from watchdog.core.observed.activity import RUNNING_STATES, Clock, Run, Snapshot
+from watchdog.core.observed.activity import RUNNING_STATES, ActivityKind, Clock, Run, Snapshot
 from watchdog.core.observed.blocking import Blocking
 from watchdog.core.observed.census import Census
 from watchdog.core.observed.sockets import StatementRun
 
-BLIND_REASONS = ("insufficient_privilege", "tracking_off", "unusable_key", "no_budget", "no_start")
+BLIND_REASONS = ("insufficient_privilege", "tracking_off", "unusable_key", "no_budget", "no_start", "logging_in")
 """Reasons why a session is not judged or only judged in part. They are label values of a metric."""
 
 
@@ -137,7 +137,7 @@ def judge(
         finished=_finished(cases, memory=memory, progress=progress) if snapshot.sees_all else [],
         copies=groups,
         crossings=sorted(wait for case in cases if (wait := until_crossing(case)) is not None),
-        unjudged=_unjudged(cases, census=census, unreadable=unreadable),
+        unjudged=_unjudged(snapshot, cases, census=census, unreadable=unreadable),
         blocked_by_orphans=blocked_by_orphans(findings, blocking=blocking),
         increments=increments,
     )
@@ -206,7 +206,7 @@ def _finished(cases: Sequence[Case], *, memory: Memory, progress: Mapping[Run, P
     ]
 
 
-def _unjudged(cases: Sequence[Case], *, census: Census, unreadable: int) -> dict[str, int]:
+def _unjudged(snapshot: Snapshot, cases: Sequence[Case], *, census: Census, unreadable: int) -> dict[str, int]:
     active = running(cases)
     return dict(
         zip(
@@ -217,6 +217,7 @@ def _unjudged(cases: Sequence[Case], *, census: Census, unreadable: int) -> dict
                 sum(case.unusable_key for case in cases),
                 sum(case.lacks_budget for case in active),
                 unreadable,
+                sum(each.activity is ActivityKind.LOGGING_IN for each in snapshot.backends),
             ),
             strict=True,
         )

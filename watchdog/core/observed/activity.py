@@ -21,11 +21,16 @@ RUNNING_STATES = frozenset({"active", FASTPATH})
 """States in which a backend executes something."""
 
 
+STARTING = "starting"
+"""State of a session that is not logged in yet, from PostgreSQL 18 on. Before, such a session has no row."""
+
+
 class ActivityKind(StrEnum):
     """What a backend is doing, derived from its state, its wait event and its transaction."""
 
     RUNNING = "running"
     HOLDING = "holding"
+    LOGGING_IN = "logging in"
     IDLE = "idle"
 
 
@@ -79,8 +84,11 @@ class Backend:
     def activity(self) -> ActivityKind:
         """Running while it executes something and does not wait for its client; otherwise holding or idle.
 
-        A backend is holding if a transaction is open, or if its state is a running one and it waits for its client.
+        A backend is holding if a transaction is open, or if its state is a running one and it waits for its client. A
+        session that logs in has a transaction of its own, in which it reads the catalog.
         """
+        if self.state == STARTING:
+            return ActivityKind.LOGGING_IN
         if self.state in RUNNING_STATES and self.wait_event != CLIENT_READ:
             return ActivityKind.RUNNING
         if self.transaction is not None or self.state in RUNNING_STATES:

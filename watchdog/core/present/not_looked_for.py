@@ -22,6 +22,7 @@ class What(StrEnum):
     UNTRACKED_SESSIONS = "untracked_sessions"
     ROLES_WITHOUT_BUDGET = "roles_without_budget"
     RUNS_WITHOUT_START = "runs_without_start"
+    LOGINS = "logins"
     FAILED_STATEMENT = "failed_statement"
 
 
@@ -78,6 +79,9 @@ def _sessions(look: Look) -> Iterator[NotLookedFor]:
     if without_start:
         sentence = f"{without_start} running without a visible start"
         yield NotLookedFor(what=What.RUNS_WITHOUT_START, sentence=sentence, failed=True, count=without_start)
+    logins = unjudged.get("logging_in", 0)
+    if logins:
+        yield NotLookedFor(what=What.LOGINS, sentence=f"{logins} sessions that are logging in", count=logins)
 
 
 def _roles(look: Look) -> Iterator[NotLookedFor]:
