@@ -4,6 +4,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -93,10 +94,11 @@ def test_every_alert_is_tested_for_firing_and_for_silence() -> None:
 
 def test_every_alert_has_a_section_in_the_runbook_under_its_address() -> None:
     headings = re.findall(r"(?m)^## (\w+)$", (ROOT / "docs" / "runbook.md").read_text())
+    page = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["urls"]["Runbook"]
     for alert in alerts():
         assert alert["alert"] in headings
         annotations = alert["annotations"]
-        assert annotations["runbook_url"].endswith(f"#{alert['alert'].lower()}")
+        assert annotations["runbook_url"] == f"{page}#{alert['alert'].lower()}"
         assert {"summary", "description"} <= set(annotations)
 
 

@@ -9,7 +9,7 @@ from support.builders import book
 from support.gates import acts_of
 from support.replicas import STEP, exported_of, orphan, over_budget
 from support.servers import Client, Connect, TestServer, start, until
-from support.watching import actor_on, look_until, orphaned, verdict_of
+from support.watching import actor_on, look_until, orphaned, source_on, verdict_of
 
 from watchdog.cli.render import markdown
 from watchdog.core.acting.acts import Outcome, Result
@@ -18,8 +18,9 @@ from watchdog.core.acting.verdicts import Withheld, withheld_reason
 from watchdog.core.observed.statement_failures import failing
 from watchdog.core.present.look import Look
 from watchdog.core.present.records import cluster_record
+from watchdog.errors import ReadError
 from watchdog.postgres.sql import Texts
-from watchdog.runtime.actor import NAMES_AND_RIGHTS
+from watchdog.runtime.actor import NAMES_AND_RIGHTS, Actor
 from watchdog.runtime.cycle import Cycle
 from watchdog.web.page import Page
 
@@ -135,7 +136,7 @@ async def test_while_nobody_can_be_asked_for_the_effect_of_an_act_stays_open(
 
 
 async def test_a_question_about_blocking_that_fails_leaves_it_unknown_and_disarms_nothing(
-    server: TestServer, connect: Connect, tmp_path: Path, broken: Break
+    server: TestServer, connect: Connect, tmp_path: Path, broken: Break, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     holder, waiter = connect(), connect()
     with actor_on(server, tmp_path, interval=STEP) as cycle:
@@ -144,7 +145,11 @@ async def test_a_question_about_blocking_that_fails_leaves_it_unknown_and_disarm
         pid = _holds(holder, server)
         start(waiter, "SELECT pg_advisory_lock(77)", server)
         look = await look_until(cycle, lambda look: orphaned(look, pid) and failing(look.statement_failures))
-    await said(look, "blocking")
+        await said(look, "blocking")
+        waiter.close()
+        monkeypatch.undo()
+        after = await look_until(cycle, lambda look: not failing(look.statement_failures))
+    assert after.statement_failures["blocking"].count >= 1, "it is asked again although nobody waits"
     assert look.judgement.blocked_by_orphans is None
     assert [each.blocks for each in look.judgement.findings if each.backend.pid == pid] == [None]
     assert DisarmReason.STATEMENT_FAILED not in look.disarmed
@@ -194,3 +199,28 @@ async def test_a_guarded_statement_that_fails_is_an_attempt_that_signalled_nobod
     assert acts_of(look) == [(pid, Result.NOT_TRIED)]
     assert WHY in look.results[0].detail
     assert server.value("SELECT state FROM pg_stat_activity WHERE pid = %s", pid) == "active"
+
+
+async def test_a_lease_that_could_not_be_released_is_said_until_it_does_not_matter_any_more(
+    server: TestServer, tmp_path: Path, broken: Break
+) -> None:
+    with actor_on(server, tmp_path, interval=STEP) as cycle:
+        await warmed(cycle)
+        broken("lease_release")
+        assert isinstance(cycle.actor, Actor)
+        await cycle.actor.leadership.give_up()
+        assert failing(cycle.source.statement_failures) == {"lease_release": WHY}
+        after = await cycle.look(tick=True)
+    assert after.lease.leads, "it is wanted again, and was never lost"
+    assert (failing(after.statement_failures), after.statement_failures["lease_release"].count) == ({}, 1)
+
+
+async def test_a_reload_that_changes_how_a_cluster_is_read_keeps_its_counts(server: TestServer, broken: Break) -> None:
+    with source_on(server) as before, source_on(server) as after:
+        await before.census()
+        broken("blocking")
+        with pytest.raises(ReadError):
+            await before.blocking([1])
+        after.inherit_state(before)
+    assert after.statement_failures["blocking"].count == 1
+    assert failing(after.statement_failures) == {}

@@ -84,6 +84,10 @@ class MemorySource:
     def endpoints(self) -> tuple[ClientEndpoint | None, int | None]:
         return None, 5432 if self.is_open else None
 
+    def inherit_state(self, before: object) -> None:
+        if isinstance(before, MemorySource):
+            self.statement_failures = dict(before.statement_failures)
+
     async def census(self) -> Census:
         self._open()
         return self.server.census

@@ -15,6 +15,9 @@ from watchdog.core.observed.activity import ActivityKind, Clock
         ("idle in transaction", ("Client", "ClientRead"), ActivityKind.HOLDING),
         ("idle in transaction (aborted)", ("Client", "ClientRead"), ActivityKind.HOLDING),
         ("starting", None, ActivityKind.LOGGING_IN),
+        # WAIT FOR LSN of PostgreSQL 19: of class Client, and it waits for replication, not for its client.
+        ("active", ("Client", "WaitForWalReplay"), ActivityKind.RUNNING),
+        ("active", ("Client", "WaitForWalFlush"), ActivityKind.RUNNING),
     ],
 )
 def test_what_a_backend_does_follows_from_its_state_and_its_wait(

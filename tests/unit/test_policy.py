@@ -86,6 +86,12 @@ def test_a_fast_path_call_has_no_text_of_its_own_and_needs_none() -> None:
     assert play().look(row, commands={}).signalled == [row.pid]
 
 
+def test_who_waits_for_replication_of_its_own_accord_waits_for_no_client() -> None:
+    """WAIT FOR LSN of PostgreSQL 19: its wait events are of class Client, and a cancel ends it at once."""
+    row = backend(query=100, wait=("Client", "WaitForWalReplay"))
+    assert play().look(row, commands=commands_of(row, word="WAIT")).signalled == [row.pid]
+
+
 def test_the_first_word_of_another_statement_says_nothing() -> None:
     row = backend(query=100)
     other = {(row.pid, row.started, NOW): Command("SELECT")}

@@ -1,14 +1,14 @@
 """Counts the statements of one cluster that fail. It outlives the session: the counts are those of the process."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from watchdog.core.observed.statement_failures import StatementFailure, StatementFailures
 
 
 @dataclass(slots=True)
 class FailureLog:
-    """Failures by statement since this source was made. Each of `names` is there from the start, with 0."""
+    """Failures by statement, by their names. Each of `names` is there from the start, with 0."""
 
     names: Iterable[str]
     by_name: dict[str, StatementFailure] = field(init=False)
@@ -27,6 +27,12 @@ class FailureLog:
         before = self.by_name.get(name)
         if before is not None and before.detail is not None:
             self.by_name[name] = StatementFailure(before.count)
+
+    def go_on_from(self, before: "FailureLog") -> None:
+        """Go on with the counts of another log. Whether a last attempt there failed says nothing about this one."""
+        for name, each in before.by_name.items():
+            if name in self.by_name:
+                self.by_name[name] = replace(self.by_name[name], count=self.by_name[name].count + each.count)
 
     def read(self) -> StatementFailures:
         """The failures up to now, as a value."""

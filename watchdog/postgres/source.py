@@ -28,7 +28,7 @@ from watchdog.postgres.dial import Dialer
 from watchdog.postgres.dsn import parameters_of, variables_of
 from watchdog.postgres.facts import read_facts
 from watchdog.postgres.failure_log import FailureLog
-from watchdog.postgres.lease import read_lease, release_lease, take_lease
+from watchdog.postgres.lease import LEASE_RELEASE, read_lease, release_lease, take_lease
 from watchdog.postgres.password import Password
 from watchdog.postgres.session import Session, open_session
 from watchdog.postgres.sql import own_texts
@@ -123,6 +123,11 @@ class PostgresSource:
         own = None if self._session is None else self._session.own_endpoint
         return own, None if port is None else int(port)
 
+    def inherit_state(self, before: object) -> None:
+        """Go on with the counts of failures of an earlier source of the same cluster."""
+        if isinstance(before, PostgresSource):
+            self._failures.go_on_from(before._failures)  # noqa: SLF001  # of the same class
+
     async def census(self) -> Census:
         """Take a census and keep it, because later snapshots get their names from it.
 
@@ -203,7 +208,10 @@ class PostgresSource:
             ReadError: the cluster could not be read; `reason` says why.
 
         """
-        return await take_lease(await self._open(), database=self.lease_database)
+        lease = await take_lease(await self._open(), database=self.lease_database)
+        if lease.leads:  # it is wanted again, so it does not matter any more that it could not be released
+            self._failures.succeeded(LEASE_RELEASE.name)
+        return lease
 
     async def lease_holder(self) -> Lease:
         """Read who holds the lease, without taking it.
@@ -242,6 +250,7 @@ class PostgresSource:
     async def _open(self) -> Session:
         if not self.is_open or self._session is None:
             self.close()
+            self._failures.succeeded(LEASE_RELEASE.name)  # a lease ends with its session
             self._session = await open_session(
                 self._connect, timeout=self.timeout, idle_limit=self.idle_limit, failures=self._failures
             )

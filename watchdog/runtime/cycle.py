@@ -32,6 +32,9 @@ from watchdog.runtime.timetable import Readings
 BACKENDS = "backends"
 """The name of the statement that looks up single backends."""
 
+BLOCKING = "blocking"
+"""The name of the statement that asks who blocks whom."""
+
 NO_BACKEND = 1
 """A pid that is asked for where only the answer matters."""
 
@@ -88,6 +91,7 @@ class Cycle:
 
     def inherit_state(self, before: "Cycle") -> None:
         """Take over the memory of another cycle of the same cluster, and the state of its actor."""
+        self.source.inherit_state(before.source)
         self.memory = before.memory
         self.policy_memory = before.policy_memory
         self.actor.inherit_state(before.actor)
@@ -249,10 +253,14 @@ class Cycle:
         """Judge. If the snapshot has a finding and a waiter, read who blocks whom and judge again."""
         memory, settings = self.memory, self.judge_settings
         first = judge(snapshot, settings=settings, census=census, memory=memory, tick=tick, gone=gone)
-        if not wants_blocking(first[0].findings, snapshot=snapshot):
+        wanted = wants_blocking(first[0].findings, snapshot=snapshot)
+        # Where there is nothing to ask, a failure is asked again, so that it is not shown for as long as that lasts.
+        if not wanted and not (tick and BLOCKING in failing(self.source.statement_failures)):
             return first
         try:
-            blocking = await self.source.blocking(waiters(snapshot))
+            blocking = await self.source.blocking(waiters(snapshot) if wanted else [NO_BACKEND])
         except ReadError:
             return first  # blocking stays unknown; if the session is lost, the next poll fails
+        if not wanted:
+            return first
         return judge(snapshot, settings=settings, census=census, memory=memory, tick=tick, blocking=blocking, gone=gone)

@@ -50,6 +50,9 @@ class Source(Protocol):
     def endpoints(self) -> tuple[ClientEndpoint | None, int | None]:
         """Our client endpoint as the server sees it, None for a Unix socket, and the server's port if it is known."""
 
+    def inherit_state(self, before: object) -> None:
+        """Go on with the counts of failures of `before`, an earlier source of the same cluster."""
+
     async def census(self) -> Census:
         """Read names, privileges, stored settings, and how many sessions are hidden from us."""
 

@@ -100,62 +100,40 @@ def _reaches(total: timedelta | None, limit: timedelta) -> bool:
 
 
 def _outliving(chain: Chain, place: int, *, wait: timedelta) -> Inversion:
-    """The inversion between the layer at index `place` and its child, with the number of the child to change.
+    """The inversion between the layer at index `place` and its child, with the number of the child to change."""
+    child = place + 1
+    key, was, to = _shortened(chain, child, wait=wait)
+    query = child == len(chain.layers)
+    return Inversion(
+        parent=chain.layers[place].name,
+        child=DATABASE if query else chain.layers[child].name,
+        wait=wait,
+        total=chain.total(child),
+        place=None if query else child,
+        key=key,
+        was=was,
+        to=to,
+    )
+
+
+def _shortened(chain: Chain, child: int, *, wait: timedelta) -> tuple[str, timedelta | int | None, timedelta | int]:
+    """The number to change so that the child ends before `wait`: its key, its value, and the value that it needs.
 
     The number is statement_timeout if the child is the query, and the child's lifetime if it has one. Otherwise it is
     the number of attempts if a smaller number fits, or if the pauses leave no time for the attempts. Otherwise it is
     the timeout.
     """
-    parent, child, target = chain.layers[place].name, place + 1, under(wait)
-    total = chain.total(child)
+    target = under(wait)
     if child == len(chain.layers):
-        was = chain.statement_timeout
-        return Inversion(
-            parent=parent,
-            child=DATABASE,
-            wait=wait,
-            total=total,
-            place=None,
-            key="statement_timeout",
-            was=was,
-            to=target,
-        )
+        return "statement_timeout", chain.statement_timeout, target
     layer = chain.layers[child]
     if layer.lifetime is not None:
-        return Inversion(
-            parent=parent,
-            child=layer.name,
-            wait=wait,
-            total=total,
-            place=child,
-            key="lifetime",
-            was=layer.lifetime,
-            to=target,
-        )
+        return "lifetime", layer.lifetime, target
     fitting = _fitting(layer, each=chain.each(child), life=wait)
     share = (target - layer.spent(ZERO, attempts=layer.attempts)) / layer.attempts
     if fitting or (share < _MILLISECOND and layer.attempts > 1):
-        return Inversion(
-            parent=parent,
-            child=layer.name,
-            wait=wait,
-            total=total,
-            place=child,
-            key="attempts",
-            was=layer.attempts,
-            to=max(1, fitting),
-        )
-    whole = share // _MILLISECOND * _MILLISECOND
-    return Inversion(
-        parent=parent,
-        child=layer.name,
-        wait=wait,
-        total=total,
-        place=child,
-        key="timeout",
-        was=layer.timeout,
-        to=whole or share,
-    )
+        return "attempts", layer.attempts, max(1, fitting)
+    return "timeout", layer.timeout, share // _MILLISECOND * _MILLISECOND or share
 
 
 def _crowded(chain: Chain, place: int, *, life: timedelta) -> Inversion:
