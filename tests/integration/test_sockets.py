@@ -154,7 +154,7 @@ async def test_a_cluster_whose_own_connection_is_not_among_the_sockets_is_unknow
         page = await asyncio.to_thread(_page, address)
     look = recorder.looks()[-1]
     assert (look.socket_visibility, found(look, pid)) == (SocketVisibility.UNIX_SOCKET, [])
-    assert "Clients that are gone are not seen: " in page
+    assert "clients that are gone (pgwatchdog is connected by a Unix socket" in page
 
 
 def _page(address: str) -> str:
