@@ -20,6 +20,7 @@ from watchdog.core.judging.judge import Judgement, JudgeSettings, Memory, judge
 from watchdog.core.observed.activity import Backend
 from watchdog.core.observed.census import Census
 from watchdog.core.observed.commands import Command, Commands, statement_key
+from watchdog.core.observed.sockets import StatementRun
 
 ARMED = ActingStatus(actor=1, disarm_reasons=())
 DRY = ActingStatus(actor=1, disarm_reasons=(DisarmReason.POLICY_MODE,))
@@ -112,19 +113,20 @@ class Play:
         alive: frozenset[tuple[int, datetime]] = frozenset(),
         commands: Commands | None = None,
         sees_all: bool = True,
+        gone: frozenset[StatementRun] = frozenset(),
     ) -> Step:
         """One look at `rows`, `at` seconds after NOW. The ages of the rows are not adjusted."""
         when = NOW + seconds(at)
         seen = snapshot(*rows, at=when, sees_all=sees_all)
         judgement, self.memory = judge(
-            seen, settings=self.judge_settings, census=self.census, memory=self.memory, tick=True
+            seen, settings=self.judge_settings, census=self.census, memory=self.memory, tick=True, gone=gone
         )
         followed = follow_up(
             seen,
             judgement,
             census=self.census,
             policy=self.policy,
-            interval=self.judge_settings.interval,
+            interval=self.judge_settings.patience,
             memory=self.policy_memory,
             alive=alive,
         )

@@ -121,4 +121,4 @@ def holders_of(blocking: Blocking, waiter: int) -> frozenset[int]:
 def judge_settings(
     budgets: BudgetBook | None = None, *, interval: float = 5.0, pooled: frozenset[str] = frozenset()
 ) -> JudgeSettings:
-    return JudgeSettings(book() if budgets is None else budgets, seconds(interval), pooled)
+    return JudgeSettings(book=book() if budgets is None else budgets, interval=seconds(interval), pooled=pooled)

@@ -1,12 +1,13 @@
 """Each row of the judge by time: state, clock and ages to a kind of finding."""
 
 import pytest
-from support.builders import NOW, backend, book, judge_settings, rule, seconds, snapshot
+from support.builders import NOW, backend, book, census, judge_settings, rule, seconds, snapshot
 
 from watchdog.core.judging.budgets import BudgetBook
 from watchdog.core.judging.cases import cases_of
 from watchdog.core.judging.evidence import Evidence, Finding, Kind
 from watchdog.core.judging.jobs import BudgetSpec
+from watchdog.core.judging.judge import JudgeSettings, Memory, judge
 from watchdog.core.judging.overdue import judge_overdue, until_crossing
 from watchdog.core.observed.activity import Backend, Snapshot
 
@@ -15,7 +16,7 @@ CLIENT_READ = ("Client", "ClientRead")
 
 def found(row: Backend, *, budgets: BudgetBook | None = None, interval: float = 5.0) -> Finding | None:
     setting = judge_settings(budgets, interval=interval)
-    cases, _ = cases_of(snapshot(row), book=setting.book, pooled=setting.pooled, interval=setting.interval, namings={})
+    cases, _ = cases_of(snapshot(row), book=setting.book, pooled=setting.pooled, patience=setting.patience, namings={})
     return judge_overdue(cases[0], nearing=setting.book.nearing) if cases else None
 
 
@@ -106,7 +107,7 @@ def test_rows_without_a_budget_make_no_finding() -> None:
 
 def test_the_wait_until_a_crossing_is_known_for_runs_that_are_not_over_it() -> None:
     def wait(row: Backend) -> float | None:
-        cases, _ = cases_of(snapshot(row), book=book(), pooled=frozenset(), interval=seconds(5), namings={})
+        cases, _ = cases_of(snapshot(row), book=book(), pooled=frozenset(), patience=seconds(5), namings={})
         left = until_crossing(cases[0])
         return None if left is None else left.total_seconds()
 
@@ -119,12 +120,37 @@ def test_the_wait_until_a_crossing_is_known_for_runs_that_are_not_over_it() -> N
 def test_a_name_from_a_pooled_role_is_not_read() -> None:
     row = backend(role="gateway", name="scan:stale:w1", query=10)
     budgets = book(rule(budgets={"*": 5}), roles={"gateway": 900})
-    cases, _ = cases_of(snapshot(row), book=budgets, pooled=frozenset({"gateway"}), interval=seconds(5), namings={})
+    cases, _ = cases_of(snapshot(row), book=budgets, pooled=frozenset({"gateway"}), patience=seconds(5), namings={})
     assert cases[0].key is None
     assert judge_overdue(cases[0], nearing=0.8) is None
 
 
 def test_a_running_row_without_a_start_is_counted_as_unreadable() -> None:
     empty = Snapshot(at=NOW, postmaster_start=NOW, in_recovery=False, sees_all=True, backends=(backend(query=None),))
-    cases, unreadable = cases_of(empty, book=book(), pooled=frozenset(), interval=seconds(5), namings={})
+    cases, unreadable = cases_of(empty, book=book(), pooled=frozenset(), patience=seconds(5), namings={})
     assert (cases, unreadable) == ([], 1)
+
+
+def test_a_deadline_that_is_older_than_its_statement_is_none() -> None:
+    """A pooled connection keeps the name that was set once: a later command proves that somebody waits for it."""
+    dated = book(rule(pattern="scan:{job}:{window}:{deadline}"), roles={"etl_app": 900})
+
+    def of(*, deadline: float, statement: float, transaction: float) -> tuple[bool, object]:
+        name = f"scan:a:w1:{(NOW - seconds(deadline)).timestamp():.3f}"
+        row = backend(role="etl_app", name=name, query=statement, xact=transaction)
+        [case], _ = cases_of(snapshot(row), book=dated, pooled=frozenset(), patience=seconds(5), namings={})
+        return case.deadline_passed, case.until_deadline
+
+    assert of(deadline=10, statement=60, transaction=60) == (True, seconds(-8))
+    assert of(deadline=10, statement=9, transaction=9) == (False, None)
+    assert of(deadline=10, statement=1, transaction=60) == (False, None), "a FETCH came after it"
+
+
+def test_a_small_budget_of_somebody_else_changes_nobodys_protection() -> None:
+    row = backend(role="etl_app", name="scan:a:w1", query=3, xact=1200)
+    alone = JudgeSettings(book=book(), interval=seconds(5))
+    beside = JudgeSettings(book=book(roles={"etl_app": 900, "nobody": 0.5}), interval=seconds(1), configured=seconds(5))
+    assert [each.patience for each in (alone, beside)] == [seconds(5), seconds(5)]
+    for settings in (alone, beside):
+        judged, _ = judge(snapshot(row), settings=settings, census=census(), memory=Memory(), tick=True)
+        assert [case.talking for case in judged.cases] == [True]

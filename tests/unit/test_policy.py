@@ -15,6 +15,7 @@ from watchdog.core.acting.verdicts import Hand, Observed, UnderWay, Withheld, wi
 from watchdog.core.judging.evidence import Evidence, Kind
 from watchdog.core.observed.activity import Backend
 from watchdog.core.observed.commands import Command, statement_key
+from watchdog.core.observed.sockets import statement_run
 
 FACTS = census(superusers=frozenset({"boss"}), hidden_roles=frozenset({"shy"}))
 ROLES = judge_settings(book(roles={"web_app": 30, "boss": 30, "shy": 30, "rdsadmin": 30, "unknown": 30}))
@@ -410,6 +411,26 @@ def test_work_that_comes_back_at_once_under_its_key_rests() -> None:
     step = one.look(aged(2, -2, at=100, role="etl_app", name="scan:a:w1"), at=100)
     assert (step.withheld(2), step.retries) == (Withheld.RESTING, [])
     assert one.look(aged(2, -2, at=610, role="etl_app", name="scan:a:w1"), at=610).signalled == [2]
+
+
+def test_a_key_rests_only_for_runs_whose_caller_may_still_wait() -> None:
+    """A ladder of four killed clients under one key, with default limits: each is cancelled, and the loop is said."""
+    anybody = frozenset({Evidence.OVER_BUDGET, Evidence.CLIENT_GONE})
+    one = Play(Policy((replace(cancel_rule(), evidence=anybody),)), judge_settings=judge_settings(book(rule())))
+    one.warm()
+    said, taken = [], []
+    for n in range(4):
+        at = 6.0 * n
+        row = aged(n + 1, -at + 1, at=at, role="etl_app", name="scan:a:w1")
+        run = statement_run(row)
+        assert run is not None
+        step = one.look(row, at=at, gone=frozenset({run}))
+        said += [each.key for each in step.retries]
+        taken += step.signalled
+        one.look(at=at + 3)
+    assert (taken, len(said)) == ([1, 2, 3, 4], 3)
+    late = aged(9, 900, at=30, role="etl_app", name="scan:a:w1")
+    assert one.look(late, at=30).withheld(9) is Withheld.RESTING, "its caller may still wait, and would try again"
 
 
 def test_another_window_or_a_later_start_is_no_retry() -> None:

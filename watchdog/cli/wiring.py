@@ -196,7 +196,13 @@ def source_of(
         env=os.environ,
         lease_database=cluster.lease_database,
     )
-    return source, JudgeSettings(settings.book, interval, cluster.pooled_roles, cluster.pooled_networks)
+    return source, JudgeSettings(
+        book=settings.book,
+        interval=interval,
+        configured=settings.interval,
+        pooled=cluster.pooled_roles,
+        pooled_networks=cluster.pooled_networks,
+    )
 
 
 def _fresh_name(dsn: str, taken: Iterable[ClusterSettings]) -> str:

@@ -27,7 +27,7 @@ budgets:
 RULES = """\
   rules:
     - {name: cancel-orphans, finding: orphan, evidence: [over_budget, client_gone], roles: ["*"], action: cancel}
-  limits: {per_minute: 600, share: 1, pause: 0s, rest: 1s}
+  limits: {per_minute: 600, share: 1, pause: 0s}
 """
 """The policy of the demo's daemon in both rounds, without the mode. The limits are wide, because many orphans should be
 cancelled within a minute."""

@@ -160,7 +160,7 @@ class Cycle:
             judgement,
             census=census,
             policy=self.policy,
-            interval=self.judge_settings.interval,
+            interval=self.judge_settings.patience,
             memory=policy_memory,
             alive=asked.alive,
         )

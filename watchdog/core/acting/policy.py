@@ -32,6 +32,9 @@ from watchdog.core.judging.evidence import Evidence, Finding, Kind
 from watchdog.core.judging.judge import Judgement
 from watchdog.core.observed.activity import ActivityKind, Run
 
+NOBODY_WAITS = frozenset({Evidence.CLIENT_GONE, Evidence.DEADLINE_PASSED})
+"""Evidence by which the caller is known to have gone. With the others it may still wait and would try again."""
+
 WARM_UP_INTERVALS = 2
 """Number of intervals for which a new actor does not act."""
 
@@ -221,6 +224,9 @@ class _Turn:
         return Withheld.RESTING if self._is_resting(finding) else None
 
     def _is_resting(self, finding: Finding) -> bool:
+        """True if a cancel would only cause the next retry. Whose client or deadline is gone does not retry for it."""
+        if NOBODY_WAITS & set(finding.evidence):
+            return False
         key = copy_key(finding)
         until = None if key is None else self.memory.resting.get(key)
         return until is not None and until > self.at

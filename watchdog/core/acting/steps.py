@@ -23,7 +23,7 @@ from watchdog.core.observed.commands import Commands
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FollowedLook:
-    """A judged look, with the outcomes of earlier acts. `interval` is the one in force."""
+    """A judged look, with the outcomes of earlier acts. `interval` is `JudgeSettings.patience`."""
 
     snapshot: Snapshot
     judgement: Judgement

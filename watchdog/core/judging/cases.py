@@ -44,7 +44,7 @@ class Case:
     """One running or holding backend with all that is needed to judge it.
 
     `claim` is None if the row has no usable job key. `talking` is True for a run of several statements if the latest of
-    them arrived within the last interval. This shows that the client is still there.
+    them arrived within `JudgeSettings.patience`. This shows that the client is still there.
     """
 
     backend: Backend
@@ -112,7 +112,7 @@ def cases_of(
     *,
     book: BudgetBook,
     pooled: frozenset[str],
-    interval: timedelta,
+    patience: timedelta,
     namings: Namings,
     networks: tuple[Network, ...] = (),
     gone: frozenset[StatementRun] = frozenset(),
@@ -130,7 +130,7 @@ def cases_of(
         naming = namings.get(backend.pid)
         since = naming.since if naming is not None else None
         nameless = backend.role in pooled or matches(backend.role, pooled) or _is_in(backend.client, networks)
-        case = _case(backend, book=book, nameless=nameless, interval=interval, since=since)
+        case = _case(backend, book=book, nameless=nameless, patience=patience, since=since)
         if case is None:
             unreadable += 1
         else:
@@ -151,9 +151,16 @@ def _is_in(client: ClientEndpoint | None, networks: tuple[Network, ...]) -> bool
 
 
 def _until_deadline(case: Case, *, at: datetime, skew: timedelta) -> timedelta | None:
-    """The time until the caller's deadline has certainly passed, if the caller's clock is wrong by `skew` at most."""
+    """The time until the caller's deadline has certainly passed, if the caller's clock is wrong by `skew` at most.
+
+    A deadline before the start of the current statement is none: it was written for earlier work, and a command that
+    came after it proves that somebody waits. A connection of a pool keeps the name that was set once.
+    """
     deadline = None if case.claim is None else case.claim.deadline
-    return None if deadline is None else deadline + skew - at
+    statement = case.backend.start(Clock.STATEMENT)
+    if deadline is None or (statement is not None and statement.at > deadline):
+        return None
+    return deadline + skew - at
 
 
 def is_fetch_loop(clock: Clock, *, start: datetime, statement: datetime | None) -> bool:
@@ -182,7 +189,7 @@ def _renamed(backend: Backend, *, before: Naming | None, at: datetime) -> Moment
 
 
 def _case(
-    backend: Backend, *, book: BudgetBook, nameless: bool, interval: timedelta, since: Moment | None
+    backend: Backend, *, book: BudgetBook, nameless: bool, patience: timedelta, since: Moment | None
 ) -> Case | None:
     read = NoKey.NOT_A_KEY if nameless else read_name(backend.application_name, rules=book.jobs)
     claim = read if isinstance(read, JobClaim) else None
@@ -202,13 +209,13 @@ def _case(
         clock=clock,
         run=Run(backend.pid, backend.started, start.at),
         age=start.age,
-        talking=_talking(backend, clock=clock, start=start, interval=interval),
+        talking=_talking(backend, clock=clock, start=start, patience=patience),
         exempt=book.is_exempt(backend.role),
     )
 
 
-def _talking(backend: Backend, *, clock: Clock, start: Moment, interval: timedelta) -> bool:
+def _talking(backend: Backend, *, clock: Clock, start: Moment, patience: timedelta) -> bool:
     statement = backend.start(Clock.STATEMENT)
-    if statement is None or statement.age > interval:
+    if statement is None or statement.age > patience:
         return False
     return is_fetch_loop(clock, start=start.at, statement=statement.at)

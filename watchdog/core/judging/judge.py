@@ -73,14 +73,26 @@ class Judgement:
     increments: CounterIncrements
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeSettings:
-    """The part of the configuration that the judge needs for one cluster. `interval` is the one in force."""
+    """The part of the configuration that the judge needs for one cluster.
+
+    `interval` is the one in force. `configured` is the one of the configuration, None if it is the same.
+    """
 
     book: BudgetBook
     interval: timedelta
     pooled: frozenset[str] = frozenset()
     pooled_networks: tuple[Network, ...] = ()
+    configured: timedelta | None = None
+
+    @property
+    def patience(self) -> timedelta:
+        """The longer of both intervals: for what spares, and for pauses.
+
+        A small budget shortens the interval in force. It may not shorten the protection of anybody else.
+        """
+        return max(self.interval, self.configured or self.interval)
 
 
 def judge(
@@ -108,7 +120,7 @@ def judge(
         book=settings.book,
         pooled=settings.pooled,
         networks=settings.pooled_networks,
-        interval=settings.interval,
+        patience=settings.patience,
         namings=namings,
         gone=gone,
     )
