@@ -175,7 +175,7 @@ async def test_a_loop_that_swallows_every_cancel_is_tried_three_times_with_growi
     assert len(notices) == 4, "our three, and the test's own"
 
 
-async def test_c31_a_client_that_does_not_read_is_tried_three_times_and_the_others_go_on(
+async def test_c31_a_client_that_does_not_read_is_tried_once_and_the_others_go_on(
     server: TestServer, connect: Connect, tmp_path: Path
 ) -> None:
     """Rule: success is judged by the row, never by what the call returned; one that does not react stops nobody."""
@@ -184,15 +184,17 @@ async def test_c31_a_client_that_does_not_read_is_tried_three_times_and_the_othe
     waits = "SELECT wait_event FROM pg_stat_activity WHERE pid = %s"
     until(lambda: server.value(waits, pid) == "ClientWrite", what="a full socket")
     with actor_on(server, tmp_path, interval=0.2) as cycle:
-        acts = await tried_in_vain(cycle, pid, tmp_path)
-        assert [act["outcome"] for act in acts] == ["still_there", "still_there", "ineffective"]
+        tried = await look_until(cycle, lambda look: look.effects)
+        assert [each.outcome for each in tried.effects] == [Outcome.WAITS_FOR_CLIENT]
+        assert withheld_reason(verdict_of(tried, pid)) is Withheld.WAITS_FOR_CLIENT
         second = start(other, "SELECT pg_sleep(60)", server)
         look = await look_until(cycle, lambda look: look.results)
         assert acts_of(look) == [(second, Result.SIGNALLED)]
         assert answer(other) == CANCELED
         assert answer(caller) == CANCELED, "the signal bites once its client reads"
-        over = await look_until(cycle, lambda look: not look.stuck)
-    assert not orphaned(over, pid)
+        await look_until(cycle, lambda look: any(each.run.pid == pid for each in look.effects))
+    acts = [(act["pid"], act["attempt"], act["outcome"]) for act in history(tmp_path)]
+    assert acts == [(pid, 1, "between_statements"), (second, 1, "between_statements")]
 
 
 async def test_c33_a_backend_that_reacts_to_nothing_never_holds_up_the_watchdog(

@@ -226,6 +226,7 @@ class StoreContract:
             statement=NOW - seconds(60),
             transaction=NOW - seconds(100),
             clock=Clock.RUN,
+            role="etl_app",
             key=CopyKey("shop", "etl_app", "threads", "w1"),
             client_gone=False,
             attempt=3,

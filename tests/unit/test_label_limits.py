@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from support.acting import ONCE, commands_of
 from support.builders import NOW, backend, book, census, judge_settings, rule, seconds, snapshot
 
+from watchdog.core.acting.limits import Limits
 from watchdog.core.acting.memory import PolicyMemory, prune
 from watchdog.core.acting.policy import Policy, decide
 from watchdog.core.acting.protections import Protect, ProtectionContext
@@ -77,7 +78,7 @@ def test_c27_ten_thousand_names_in_a_day_stay_below_the_ceiling_and_end_when_the
         judgement, memory = judge(seen, settings=JUDGE_SETTINGS, census=census(), memory=memory, tick=True)
         present = frozenset(case.run for case in judgement.cases)
         decisions, said = decided(judgement, rows, memory=said, at=at)
-        said = prune(said, present=present, at=at)
+        said = prune(said, present=present, limits=Limits(), at=at)
         look = Look(
             server="main",
             snapshot=seen,

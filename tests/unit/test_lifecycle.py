@@ -19,6 +19,7 @@ from watchdog.core.acting.lifecycle import (
     pause_after,
     state_after_answer,
     state_on_record,
+    takes_share,
 )
 from watchdog.core.acting.verdicts import Hand, Withheld
 from watchdog.core.judging.cases import is_fetch_loop
@@ -31,6 +32,7 @@ TABLE = """
 state            observation          try left                        no try left
 rehearsed        in_pause             rehearsed                       rehearsed
 rehearsed        still_there          rehearsed                       rehearsed
+rehearsed        waits_for_client     rehearsed                       rehearsed
 rehearsed        loop_goes_on         rehearsed                       rehearsed
 rehearsed        ended                - ended_by_itself               - ended_by_itself
 rehearsed        between_statements   - ended_by_itself               - ended_by_itself
@@ -38,6 +40,7 @@ rehearsed        moved_on             - ended_by_itself               - ended_by
 rehearsed        transaction_goes_on  - ended_by_itself               - ended_by_itself
 awaiting_effect  in_pause             awaiting_effect                 awaiting_effect
 awaiting_effect  still_there          retryable still_there           ineffective ineffective
+awaiting_effect  waits_for_client     pending waits_for_client        pending waits_for_client
 awaiting_effect  loop_goes_on         - transaction_goes_on           - transaction_goes_on
 awaiting_effect  ended                - ended                         - ended
 awaiting_effect  between_statements   - between_statements            - between_statements
@@ -45,13 +48,23 @@ awaiting_effect  moved_on             - moved_on                      - moved_on
 awaiting_effect  transaction_goes_on  - transaction_goes_on           - transaction_goes_on
 retryable        in_pause             retryable                       ineffective ineffective
 retryable        still_there          retryable                       ineffective ineffective
+retryable        waits_for_client     pending waits_for_client        pending waits_for_client
 retryable        loop_goes_on         retryable                       ineffective ineffective
 retryable        ended                -                               -
 retryable        between_statements   -                               -
 retryable        moved_on             -                               -
 retryable        transaction_goes_on  -                               -
+pending          in_pause             pending                         pending
+pending          still_there          pending                         pending
+pending          waits_for_client     pending                         pending
+pending          loop_goes_on         - transaction_goes_on           - transaction_goes_on
+pending          ended                - ended                         - ended
+pending          between_statements   - between_statements            - between_statements
+pending          moved_on             - moved_on                      - moved_on
+pending          transaction_goes_on  - transaction_goes_on           - transaction_goes_on
 refused          in_pause             refused                         refused
 refused          still_there          refused                         refused
+refused          waits_for_client     refused                         refused
 refused          loop_goes_on         refused                         refused
 refused          ended                -                               -
 refused          between_statements   -                               -
@@ -59,11 +72,12 @@ refused          moved_on             -                               -
 refused          transaction_goes_on  -                               -
 ineffective      in_pause             ineffective                     ineffective
 ineffective      still_there          ineffective                     ineffective
+ineffective      waits_for_client     ineffective                     ineffective
 ineffective      loop_goes_on         ineffective                     ineffective
-ineffective      ended                -                               -
-ineffective      between_statements   -                               -
-ineffective      moved_on             -                               -
-ineffective      transaction_goes_on  -                               -
+ineffective      ended                - ended_late                    - ended_late
+ineffective      between_statements   - ended_late                    - ended_late
+ineffective      moved_on             - ended_late                    - ended_late
+ineffective      transaction_goes_on  - ended_late                    - ended_late
 """
 """Written by hand. In the last two columns the next state, `-` for none, and the outcome that is told, if any."""
 
@@ -78,6 +92,7 @@ def opened(state: ActState, *, attempts: int = 1, client_gone: bool = False) -> 
         statement=NOW,
         transaction=NOW,
         clock=Clock.STATEMENT,
+        role="web_app",
         client_gone=client_gone,
     )
 
@@ -148,10 +163,14 @@ def test_what_is_on_record_leads_to_the_state_in_which_a_daemon_that_ran_through
     answered = state_after_answer(result or Result.TIMED_OUT, fetch_loop=False)
     if answered is None:
         assert left is None
-    elif outcome in SUCCESSES:
+    elif outcome in SUCCESSES or outcome is Outcome.ENDED_LATE:
         assert left == Transition(None, outcome)
     else:
-        told = {Outcome.STILL_THERE: ActState.RETRYABLE, Outcome.INEFFECTIVE: ActState.INEFFECTIVE}
+        told = {
+            Outcome.STILL_THERE: ActState.RETRYABLE,
+            Outcome.WAITS_FOR_CLIENT: ActState.PENDING,
+            Outcome.INEFFECTIVE: ActState.INEFFECTIVE,
+        }
         assert left == Transition(told.get(outcome, answered) if outcome is not None else answered)
 
 
@@ -168,7 +187,13 @@ def test_what_a_state_means_for_the_next_decision() -> None:
     assert under_way == {ActState.AWAITING_EFFECT, ActState.REHEARSED}
     assert {state for state, act in acts.items() if is_under_way(act, rehearses=False)} == {ActState.AWAITING_EFFECT}
     closed = {state: reason for state, act in acts.items() if (reason := closed_because(act)) is not None}
-    assert closed == {ActState.REFUSED: Withheld.REFUSED, ActState.INEFFECTIVE: Withheld.INEFFECTIVE}
+    assert closed == {
+        ActState.PENDING: Withheld.WAITS_FOR_CLIENT,
+        ActState.REFUSED: Withheld.REFUSED,
+        ActState.INEFFECTIVE: Withheld.INEFFECTIVE,
+    }
+    shares = [takes_share(opened(ActState.AWAITING_EFFECT, attempts=attempts)) for attempts in (1, 2)]
+    assert shares == [True, False], "a stubborn run leaves the share at its first pause"
 
 
 def test_pauses_grow_with_each_attempt() -> None:

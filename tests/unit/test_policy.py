@@ -7,6 +7,7 @@ from support.acting import ARMED, DRY, FREE, Play, cancel_rule, commands_of, pro
 from support.builders import NOW, backend, book, census, judge_settings, rule, seconds
 
 from watchdog.core.acting.acts import Outcome, Result
+from watchdog.core.acting.breakers import BreakerKey
 from watchdog.core.acting.limits import Limits
 from watchdog.core.acting.policy import Policy
 from watchdog.core.acting.rules import Action, Names, conditions
@@ -365,12 +366,12 @@ def test_a_session_that_runs_something_else_has_moved_on() -> None:
     assert effect.outcome is Outcome.MOVED_ON
 
 
-def test_a_refused_act_is_not_tried_again_and_stops_everything_for_a_while() -> None:
+def test_a_refused_act_is_not_tried_again_and_stops_acts_on_its_role_for_a_while() -> None:
     one = play(answers=lambda _: Result.NOT_PERMITTED)
     one.look(aged(1, 100))
     step = one.look(aged(1, 100, at=60), aged(2, 100, at=60), at=60)
     assert (step.withheld(1), step.withheld(2)) == (Withheld.REFUSED, Withheld.BREAKER)
-    assert step.decisions.stopped
+    assert step.decisions.open_breakers == (BreakerKey(role="web_app"),)
     after = one.look(aged(1, 100, at=601), aged(2, 100, at=601), at=601)
     assert (after.withheld(1), after.signalled) == (Withheld.REFUSED, [2])
 
@@ -397,7 +398,7 @@ def test_what_the_guard_refused_is_no_failure_of_ours(result: Result) -> None:
     one = play(answers=lambda _: result)
     one.look(aged(1, 100))
     assert one.policy_memory.acts == {}
-    assert one.policy_memory.stopped_at is None
+    assert one.policy_memory.breakers == {}
 
 
 def test_work_that_comes_back_at_once_under_its_key_rests() -> None:

@@ -14,6 +14,7 @@ from support.acting import ARMED, DRY, FREE, Play, Step, cancel_rule
 from support.builders import NOW, backend, book, judge_settings, rule, seconds
 
 from watchdog.core.acting.acts import Act, ObservedEffect, Outcome, Result
+from watchdog.core.acting.breakers import BreakerKey
 from watchdog.core.acting.limits import Bucket, Limits
 from watchdog.core.acting.memory import PolicyMemory
 from watchdog.core.acting.policy import Policy
@@ -27,6 +28,14 @@ from watchdog.ledger.rows import recorded_of, row_of
 EMPTY = dict.fromkeys(("result", "detail", "outcome", "outcome_at", "regret", "came_back_at"))
 JOBS = book(rule(roles=frozenset({"etl_app"}), budgets={"*": 30}))
 JUDGE_SETTINGS, KEYED, OFTEN = judge_settings(book()), judge_settings(JOBS), judge_settings(JOBS, interval=2)
+
+
+MINE = BreakerKey("orphans", "web_app")
+
+
+def opened(memory: PolicyMemory) -> dict[BreakerKey, datetime]:
+    """The breakers that are open, and since when."""
+    return {key: each.opened_at for key, each in memory.breakers.items() if each.opened_at is not None}
 
 
 def aged(pid: int, age: float, *, at: float = 0, **more: object) -> Backend:
@@ -184,7 +193,8 @@ def test_what_was_refused_stays_refused_and_the_breaker_open_until_its_time_is_o
     again = one.restart(at=30).warmed(at=30)
     again.play.answers = lambda _: Result.SIGNALLED
     step = again.look(aged(1, 100, at=30), aged(2, 100, at=30), at=30)
-    assert (step.withheld(1), step.withheld(2), step.decisions.stopped) == (Withheld.REFUSED, Withheld.BREAKER, True)
+    assert (step.withheld(1), step.withheld(2)) == (Withheld.REFUSED, Withheld.BREAKER)
+    assert step.decisions.open_breakers == (BreakerKey(role="web_app"),)
     step = again.look(aged(1, 100, at=599), aged(2, 100, at=599), at=599)
     assert step.withheld(2) is Withheld.BREAKER
     step = again.look(aged(1, 100, at=600), aged(2, 100, at=600), at=600)
@@ -274,7 +284,7 @@ def test_what_was_not_done_leaves_its_run_as_it_was(result: Result) -> None:
     again = one.restart(at=1).warmed(at=1)
     again.play.answers = lambda _: Result.SIGNALLED
     assert again.look(aged(1, 100, at=1), at=1).signalled == [1]
-    assert again.play.policy_memory.stopped_at is None
+    assert again.play.policy_memory.breakers == {}
 
 
 @pytest.mark.parametrize("result", [Result.GONE, Result.MOVED_ON, Result.PROTECTED, Result.NOT_TRIED])
@@ -307,8 +317,8 @@ def test_failures_count_in_the_order_in_which_they_were_seen() -> None:
         one.look(*(aged(pid, 100, at=at) for pid in (1, 3, 4)), at=at)
     told = [(row["pid"], row["outcome"]) for row in one.ledger.rows.values()]
     assert told == [(1, "ineffective"), (2, "ended"), (3, "ineffective"), (4, "ineffective")]
-    assert one.play.policy_memory.stopped_at == NOW + seconds(10)
-    assert one.remembered(PolicyMemory(), at=11).stopped_at == NOW + seconds(10)
+    assert opened(one.play.policy_memory) == {MINE: NOW + seconds(10)}
+    assert opened(one.remembered(PolicyMemory(), at=11)) == {MINE: NOW + seconds(10)}
 
 
 def test_failures_are_not_counted_twice_by_a_memory_that_knows_them() -> None:
@@ -318,7 +328,7 @@ def test_failures_are_not_counted_twice_by_a_memory_that_knows_them() -> None:
     memory = one.play.policy_memory
     for _ in range(3):
         memory = one.remembered(memory, at=6)
-    assert (memory.failures, memory.stopped_at) == (1, None)
+    assert (memory.breakers[MINE].failures, opened(memory)) == (1, {})
 
 
 def test_recalling_does_not_let_the_breaker_close_earlier() -> None:
@@ -326,8 +336,8 @@ def test_recalling_does_not_let_the_breaker_close_earlier() -> None:
     for at, pid in ((0, 1), (10, 2), (20, 3)):
         one.look(aged(pid, 100, at=at), at=at)
         one.look(aged(pid, 100, at=at + 5), at=at + 5)
-    memory = replace(one.play.policy_memory, failures=1)
-    assert one.remembered(memory, at=26).stopped_at == NOW + seconds(25)
+    one.ledger.rows.clear()
+    assert opened(one.remembered(one.play.policy_memory, at=26)) == {MINE: NOW + seconds(25)}
 
 
 def test_work_that_begins_long_after_a_cancel_is_no_retry_for_a_new_daemon_either() -> None:
@@ -392,7 +402,7 @@ def known(memory: PolicyMemory) -> Mapping[str, object]:
         "acts": memory.acts,
         "shut": memory.shut,
         "resting": dict(memory.resting),
-        "stopped_at": memory.stopped_at,
+        "breakers": dict(memory.breakers),
         "last_act": memory.last_act,
         "cancelled": memory.cancelled,
     }

@@ -59,6 +59,7 @@ def recorded_of(row: Row) -> Recorded:
         statement=cast("datetime | None", row["statement_start"]),
         transaction=cast("datetime | None", row["transaction_start"]),
         clock=Clock(row["clock"]),
+        role=row["role"],
         key=key,
         client_gone=Evidence.CLIENT_GONE in str(row["evidence"]).split(","),
         attempt=row["attempt"],

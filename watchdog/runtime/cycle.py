@@ -8,6 +8,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
 from typing import Never
 
+from watchdog.core.acting.acts import Result
 from watchdog.core.acting.effects import vanished
 from watchdog.core.acting.lifecycle import ActState
 from watchdog.core.acting.memory import PolicyMemory
@@ -52,7 +53,9 @@ class Cycle:
     sockets: InitVar[Sockets | None] = None
     census: Census | None = None
     census_failures: int = 0
-    _census_failed: bool = False
+    _wants_census: bool = False
+    """What is known of names and rights is wrong: the last census failed, or the server refused an act."""
+
     readings: Readings = field(default_factory=Readings)
     memory: Memory = field(default_factory=Memory)
     policy_memory: PolicyMemory = field(default_factory=PolicyMemory)
@@ -69,8 +72,8 @@ class Cycle:
 
     @property
     def census_is_stale(self) -> bool:
-        """True where the last snapshot named somebody whom the census does not know, or the last census failed."""
-        return self.source.census_is_stale or self._census_failed
+        """True where the next census should come early."""
+        return self.source.census_is_stale or self._wants_census
 
     @property
     def sweep_pause(self) -> float | None:
@@ -121,12 +124,12 @@ class Cycle:
         try:
             census = await self.take_census()
         except ReadError:
-            self._census_failed = True
+            self._wants_census = True
             if self.census is None or not self.source.is_open:
                 raise
             self.census_failures += 1
             return self.census
-        self._census_failed = False
+        self._wants_census = False
         return census
 
     async def look(self, *, tick: bool) -> Look:
@@ -168,6 +171,7 @@ class Cycle:
         results = await self.actor.carry_out(
             decided.decisions.due, memory=decided.memory, at=snapshot.at, read_at=read_at
         )
+        self._wants_census |= any(each.result is Result.NOT_PERMITTED for each in results)
         self.policy_memory = conclude(decided, results, judged=memory)
         self.memory = memory
         await self.actor.record(results, effects=followed.effects, retries=followed.retries, at=snapshot.at)

@@ -71,9 +71,11 @@ class PolicyLimits(Model):
         default=_LIMITS.tries, ge=1, le=10, description="for one run, with growing pauses; then it is ineffective"
     )
     stop_after_failures: int = Field(
-        default=_LIMITS.stop_after_failures, ge=1, description="ineffective acts in a row that stop everything"
+        default=_LIMITS.stop_after_failures,
+        ge=1,
+        description="ineffective runs of a role in a row that stop the rule for the role",
     )
-    stop_for: Duration = Field(default=_LIMITS.stop_for, description="how long that, or a refused act, stops it")
+    stop_for: Duration = Field(default=_LIMITS.stop_for, description="for how long, also after a refused act")
     rest: Duration = Field(
         default=_LIMITS.rest, description="how long a key rests whose work came back at once after its cancel"
     )

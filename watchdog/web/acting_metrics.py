@@ -48,6 +48,8 @@ class ActingMetrics:
         self._verdicts(look)
         self._arming(look.disarmed)
         self._lease(look)
+        for each in look.decisions.open_breakers:
+            self.series.set(acting.BREAKER_OPEN, (each.rule, self.labels.roles.fold(each.role)), 1)
         self._acts(look)
 
     def _verdicts(self, look: Look) -> None:

@@ -5,7 +5,7 @@ that could not be read has no gauges of its activity, because nothing is known o
 part has no such gauge with the value 0, because hidden sessions are not known.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from watchdog.core.acting.rules import Rule
@@ -102,7 +102,11 @@ class ClusterMetrics:
     def _admit_labels(self, look: Look) -> None:
         cases = look.judgement.cases
         for limiter, values, label in (
-            (self._labels.roles, [*(case.backend.role for case in cases), lease_holder(look)], "usename"),
+            (
+                self._labels.roles,
+                [*(case.backend.role for case in cases), lease_holder(look), *_stopped_roles(look)],
+                "usename",
+            ),
             (self._labels.jobs, [case.job for case in cases], "job_key"),
             (self._labels.databases, [case.backend.database for case in cases], "datname"),
         ):
@@ -221,6 +225,10 @@ class ClusterMetrics:
         for metric, started in zip(STARTS, (increments.copies_started, increments.windows_started), strict=True):
             for job, count in started.items():
                 self.series.count(metric, (self._labels.jobs.fold(job),), count, now=now)
+
+
+def _stopped_roles(look: Look) -> Iterator[str]:
+    return (each.role for each in look.decisions.open_breakers)
 
 
 def _timeouts(census: Census, *, book: BudgetBook) -> list[Gauge]:

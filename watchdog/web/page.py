@@ -9,6 +9,7 @@ from watchdog.core.present.escapes import printable
 from watchdog.core.present.look import Look, Unread
 from watchdog.core.present.phrases import (
     arming_words,
+    breaker_words,
     failure_words,
     gravest_first,
     limit_words,
@@ -78,7 +79,7 @@ def _cluster(server: str, state: Look | Unread | None, *, judges: bool) -> dict[
         "verdicts": gravest_first(state)[:MAX_FINDINGS],
         "more": max(0, len(state.decisions.verdicts) - MAX_FINDINGS),
         "words": verdict_words,
-        "failures": failure_words(state),
+        "failures": [*failure_words(state), *breaker_words(state)],
         "untested": untested_words(state),
         "armed": not state.disarmed,
         "arming": arming_words(state),

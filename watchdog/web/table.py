@@ -46,6 +46,7 @@ CLUSTER_METRICS = (
     acting.DISARMED,
     acting.LEADER,
     acting.LEASE_HOLDER,
+    acting.BREAKER_OPEN,
     acting.CAN_CANCEL,
     acting.CANCEL_ATTEMPTS,
     acting.CANCEL_FAILURES,

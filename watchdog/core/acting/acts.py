@@ -53,7 +53,10 @@ class Outcome(StrEnum):
     - `transaction_goes_on`: the statement has ended, but its transaction is still open (for example because of a
       savepoint). No further attempt is made in this transaction.
     - `still_there`: the statement still runs after the pause, and another attempt may follow.
+    - `waits_for_client`: the statement still runs after the pause, because the server waits for the client to read. The
+      signal stays pending, and no other one follows.
     - `ineffective`: the statement still runs after the last attempt.
+    - `ended_late`: the statement has ended after it was called ineffective.
     - `ended_by_itself`: a run whose cancel was rehearsed has ended.
     - `unknown`: the ledger was read by a new actor before the outcome was known.
     """
@@ -63,7 +66,9 @@ class Outcome(StrEnum):
     MOVED_ON = "moved_on"
     TRANSACTION_GOES_ON = "transaction_goes_on"
     STILL_THERE = "still_there"
+    WAITS_FOR_CLIENT = "waits_for_client"
     INEFFECTIVE = "ineffective"
+    ENDED_LATE = "ended_late"
     ENDED_BY_ITSELF = "ended_by_itself"
     UNKNOWN = "unknown"
 

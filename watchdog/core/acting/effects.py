@@ -13,6 +13,7 @@ from watchdog.core.acting.lifecycle import Observation, OpenAct, observed, pause
 from watchdog.core.judging.cases import Case
 from watchdog.core.judging.copies import CopyKey, copy_key
 from watchdog.core.observed.activity import RUNNING_STATES, Backend, Clock, Run, Snapshot
+from watchdog.core.observed.wait_events import CLIENT_WRITE
 
 COMES_BACK_WITHIN = timedelta(seconds=30)
 """Time after a cancel within which a new run with the same key counts as a retry of the cancelled one."""
@@ -109,7 +110,10 @@ def _observation(act: OpenAct, backend: Backend | None, *, alive: bool, pausing:
     statement = backend.start(Clock.STATEMENT)
     at = None if statement is None else statement.at
     if at == act.statement and backend.state in RUNNING_STATES:
-        return Observation.IN_PAUSE if pausing else Observation.STILL_THERE
+        if pausing:
+            return Observation.IN_PAUSE
+        waits = backend.wait_event == CLIENT_WRITE
+        return Observation.WAITS_FOR_CLIENT if waits else Observation.STILL_THERE
     if backend.transaction is None or backend.transaction.at != act.transaction:
         return Observation.MOVED_ON
     return Observation.LOOP_GOES_ON if act.clock is Clock.RUN else Observation.TRANSACTION_GOES_ON

@@ -24,6 +24,8 @@ class ActState(StrEnum):
     - `rehearsed`: the cancel was rehearsed.
     - `awaiting_effect`: a signal was or may have been sent, and its effect is not known yet.
     - `retryable`: the last attempt had no effect, and another attempt may follow.
+    - `pending`: the server waits for the client to read, so the signal stays pending. It ends the statement when the
+      client reads on. No further attempt is made.
     - `refused`: the server refused the cancel. No further attempt is made.
     - `ineffective`: the last allowed attempt had no effect. No further attempt is made.
     """
@@ -31,6 +33,7 @@ class ActState(StrEnum):
     REHEARSED = "rehearsed"
     AWAITING_EFFECT = "awaiting_effect"
     RETRYABLE = "retryable"
+    PENDING = "pending"
     REFUSED = "refused"
     INEFFECTIVE = "ineffective"
 
@@ -40,6 +43,7 @@ class Observation(StrEnum):
 
     - `in_pause`: the statement still runs, and the pause after the act is not over.
     - `still_there`: the statement still runs, and the pause is over.
+    - `waits_for_client`: as `still_there`, and the server waits for the client to read (`ClientWrite`).
     - `loop_goes_on`: another statement of the same run; the run is measured by the run clock.
 
     The other four mean that the run is over. They are described at the members of `Outcome` with the same names.
@@ -47,6 +51,7 @@ class Observation(StrEnum):
 
     IN_PAUSE = "in_pause"
     STILL_THERE = "still_there"
+    WAITS_FOR_CLIENT = "waits_for_client"
     LOOP_GOES_ON = "loop_goes_on"
     ENDED = "ended"
     BETWEEN_STATEMENTS = "between_statements"
@@ -77,6 +82,7 @@ class OpenAct:
     statement: datetime | None
     transaction: datetime | None
     clock: Clock
+    role: str
     key: CopyKey | None = None
     client_gone: bool = False
 
@@ -86,7 +92,12 @@ class OpenAct:
         return Hand.REHEARSE if self.state is ActState.REHEARSED else Hand.SIGNAL
 
 
-GOES_ON = (Observation.IN_PAUSE, Observation.STILL_THERE, Observation.LOOP_GOES_ON)
+GOES_ON = (
+    Observation.IN_PAUSE,
+    Observation.STILL_THERE,
+    Observation.WAITS_FOR_CLIENT,
+    Observation.LOOP_GOES_ON,
+)
 """Observations of a run that is not over."""
 
 OVER = tuple(each for each in Observation if each not in GOES_ON)
@@ -94,6 +105,9 @@ OVER = tuple(each for each in Observation if each not in GOES_ON)
 
 Row = Mapping[Observation, tuple[Transition, Transition]]
 """For each observation, the transition if an attempt is left and the transition if none is left."""
+
+
+_PENDING = Transition(ActState.PENDING, Outcome.WAITS_FOR_CLIENT)
 
 
 def _rehearsed() -> Row:
@@ -114,33 +128,47 @@ def _awaiting_effect() -> Row:
     waits, lost = Transition(ActState.AWAITING_EFFECT), Transition(None, Outcome.TRANSACTION_GOES_ON)
     again = Transition(ActState.RETRYABLE, Outcome.STILL_THERE)
     last = Transition(ActState.INEFFECTIVE, Outcome.INEFFECTIVE)
-    over = {each: Transition(None, Outcome(each)) for each in OVER}
     return {
         Observation.IN_PAUSE: (waits, waits),
         Observation.STILL_THERE: (again, last),
+        Observation.WAITS_FOR_CLIENT: (_PENDING, _PENDING),
         Observation.LOOP_GOES_ON: (lost, lost),
-    } | {each: (told, told) for each, told in over.items()}
+    } | _over_as_seen()
 
 
 def _retryable() -> Row:
     """After an attempt without effect, which has been reported: another attempt may follow while one is left."""
     stays = Transition(ActState.RETRYABLE)
     last, over = Transition(ActState.INEFFECTIVE, Outcome.INEFFECTIVE), Transition(None)
-    return dict.fromkeys(GOES_ON, (stays, last)) | dict.fromkeys(OVER, (over, over))
+    pending = {Observation.WAITS_FOR_CLIENT: (_PENDING, _PENDING)}
+    return dict.fromkeys(GOES_ON, (stays, last)) | pending | dict.fromkeys(OVER, (over, over))
 
 
-def _closed(state: ActState) -> Row:
-    """After a refusal or the last attempt: nothing more is done or reported. The act is remembered to the run's end."""
-    stays, over = Transition(state), Transition(None)
+def _pending() -> Row:
+    """After a signal that stays pending: nothing more is done, and the outcome is what the run's end shows."""
+    stays, lost = Transition(ActState.PENDING), Transition(None, Outcome.TRANSACTION_GOES_ON)
+    loop = {Observation.LOOP_GOES_ON: (lost, lost)}
+    return dict.fromkeys(GOES_ON, (stays, stays)) | loop | _over_as_seen()
+
+
+def _closed(state: ActState, *, over: Transition) -> Row:
+    """After a refusal or the last attempt: nothing more is done. The act is remembered to the run's end."""
+    stays = Transition(state)
     return dict.fromkeys(GOES_ON, (stays, stays)) | dict.fromkeys(OVER, (over, over))
+
+
+def _over_as_seen() -> dict[Observation, tuple[Transition, Transition]]:
+    """The outcome of a run that is over is the observation."""
+    return {each: (told, told) for each in OVER for told in (Transition(None, Outcome(each)),)}
 
 
 TRANSITIONS: Mapping[ActState, Row] = {
     ActState.REHEARSED: _rehearsed(),
     ActState.AWAITING_EFFECT: _awaiting_effect(),
     ActState.RETRYABLE: _retryable(),
-    ActState.REFUSED: _closed(ActState.REFUSED),
-    ActState.INEFFECTIVE: _closed(ActState.INEFFECTIVE),
+    ActState.PENDING: _pending(),
+    ActState.REFUSED: _closed(ActState.REFUSED, over=Transition(None)),
+    ActState.INEFFECTIVE: _closed(ActState.INEFFECTIVE, over=Transition(None, Outcome.ENDED_LATE)),
 }
 
 _AFTER_ANSWER: Mapping[Result, ActState | None] = {
@@ -154,7 +182,21 @@ _AFTER_ANSWER: Mapping[Result, ActState | None] = {
     Result.NOT_TRIED: None,
 }
 
-_CLOSED_BECAUSE = {ActState.REFUSED: Withheld.REFUSED, ActState.INEFFECTIVE: Withheld.INEFFECTIVE}
+_CLOSED_BECAUSE = {
+    ActState.PENDING: Withheld.WAITS_FOR_CLIENT,
+    ActState.REFUSED: Withheld.REFUSED,
+    ActState.INEFFECTIVE: Withheld.INEFFECTIVE,
+}
+
+_ON_RECORD = {
+    Outcome.STILL_THERE: ActState.RETRYABLE,
+    Outcome.WAITS_FOR_CLIENT: ActState.PENDING,
+    Outcome.INEFFECTIVE: ActState.INEFFECTIVE,
+}
+"""The states to which the outcomes of runs that are not over lead. After other outcomes it is the one of the answer."""
+
+SIGNALLED_NOBODY = frozenset({Result.NOT_PERMITTED, Result.GONE, Result.MOVED_ON, Result.PROTECTED, Result.NOT_TRIED})
+"""Answers after which it is certain that no signal was sent."""
 
 
 def state_after_answer(result: Result, *, fetch_loop: bool) -> ActState | None:
@@ -179,11 +221,9 @@ def state_on_record(
     state = state_after_answer(result or unanswered, fetch_loop=fetch_loop)
     if state is None:
         return None
-    if outcome in SUCCESSES:
+    if outcome in SUCCESSES or outcome is Outcome.ENDED_LATE:
         return Transition(None, outcome)
-    if outcome is Outcome.STILL_THERE:
-        return Transition(ActState.RETRYABLE)
-    return Transition(ActState.INEFFECTIVE if outcome is Outcome.INEFFECTIVE else state)
+    return Transition(state if outcome is None else _ON_RECORD.get(outcome, state))
 
 
 def observed(
@@ -211,8 +251,16 @@ def pause_after(attempts: int, *, interval: timedelta) -> timedelta:
 
 
 def awaits_effect(act: OpenAct) -> bool:
-    """True if a signal was sent and its effect is not known yet. Such an act counts towards `Limits.share`."""
+    """True if a signal was sent and its effect is not known yet."""
     return act.state is ActState.AWAITING_EFFECT
+
+
+def takes_share(act: OpenAct) -> bool:
+    """True if the act counts towards `Limits.share`: until the pause after the first attempt is over.
+
+    A run that did not end by then is stubborn. It would hold the share against all others.
+    """
+    return awaits_effect(act) and act.attempts == 1
 
 
 def is_under_way(act: OpenAct, *, rehearses: bool) -> bool:
@@ -239,6 +287,7 @@ def open_act(act: Act, *, state: ActState) -> OpenAct:
         statement=None if statement is None else statement.at,
         transaction=None if backend.transaction is None else backend.transaction.at,
         clock=finding.clock,
+        role=backend.role,
         key=copy_key(finding),
         client_gone=Evidence.CLIENT_GONE in finding.evidence,
     )

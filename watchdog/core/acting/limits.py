@@ -16,8 +16,8 @@ class Limits:
 
     Each rule has a bucket that gains `per_minute` acts a minute. At most `share` of the running backends, but at least
     one, may be under way at the same time. `pause` is the shortest time between two acts. `tries` is the largest number
-    of attempts for one run. After `stop_after_failures` ineffective acts in a row, or after one act that the server
-    refused, the breaker is open: nothing is done for `stop_for`. After a retry of a cancelled run, the key rests for
+    of attempts for one run. After `stop_after_failures` ineffective runs in a row, or after one act that the server
+    refused, a breaker is open for `stop_for` (see `breakers`). After a retry of a cancelled run, the key rests for
     `rest`.
     """
 
@@ -48,6 +48,10 @@ class Bucket:
         """The bucket at a later time, with the tokens that it gained."""
         gained = max(timedelta(0), at - self.at) / MINUTE * per_minute
         return Bucket(min(float(per_minute), self.tokens + gained), at)
+
+    def refunded(self, *, per_minute: int) -> "Bucket":
+        """The bucket with the token of an act that signalled nobody."""
+        return Bucket(min(float(per_minute), self.tokens + 1.0), self.at)
 
     def until_token(self, *, per_minute: int) -> timedelta:
         """The time until the bucket has a whole token, if none is spent before."""

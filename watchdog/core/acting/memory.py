@@ -6,12 +6,14 @@ is over, or after a time that is set by `Limits` or `COMES_BACK_WITHIN`. This mo
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from watchdog.core.acting.acts import SUCCESSES, ActResult, ObservedEffect, Outcome
+from watchdog.core.acting.breakers import Breakers, after_failure, after_refusal, after_success, pruned
 from watchdog.core.acting.effects import RecentCancel, Retry, Transaction, transaction_of
-from watchdog.core.acting.lifecycle import ActState, OpenAct, open_act, state_after_answer
+from watchdog.core.acting.lifecycle import SIGNALLED_NOBODY, ActState, OpenAct, open_act, state_after_answer
 from watchdog.core.acting.limits import Buckets, Limits
+from watchdog.core.acting.misses import ROW_HAS_CHANGED, Misses, Session, missed
 from watchdog.core.acting.verdicts import Hand
 from watchdog.core.judging.copies import CopyKey
 from watchdog.core.judging.evidence import Kind
@@ -29,7 +31,8 @@ class PolicyMemory:
     - `found` is the time since which each run is a finding of a kind.
     - `acts` are the acts on runs that may still be there.
     - `shut` are the transactions in which no further attempt is made.
-    - `failures` is the number of ineffective acts in a row, `stopped_at` the time at which the breaker opened.
+    - `breakers` are those that are open, and the failures that may open one.
+    - `misses` are the attempts on each session that signalled nobody.
     - `cancelled` are the recent cancels by key.
     - `resting` are the keys that rest, and until when.
     """
@@ -42,24 +45,32 @@ class PolicyMemory:
     shut: frozenset[Transaction] = frozenset()
     buckets: Buckets = field(default_factory=dict)
     last_act: datetime | None = None
-    failures: int = 0
-    stopped_at: datetime | None = None
+    breakers: Breakers = field(default_factory=dict)
+    misses: Mapping[Session, Misses] = field(default_factory=dict)
     cancelled: Mapping[CopyKey, RecentCancel] = field(default_factory=dict)
     resting: Mapping[CopyKey, datetime] = field(default_factory=dict)
 
 
-def record_result(memory: PolicyMemory, result: ActResult, *, at: datetime) -> PolicyMemory:
+def record_result(
+    memory: PolicyMemory, result: ActResult, *, limits: Limits, interval: timedelta, at: datetime
+) -> PolicyMemory:
     """Remember an act that was carried out.
 
-    An act that the server refused opens the breaker, because pgwatchdog acts only if the census says that its role has
-    the right to cancel. The census is then wrong.
+    An act that signalled nobody costs no token. If that was because the row had changed, its session is left alone for
+    a while, so that one that changes all the time does not keep others from being acted on.
     """
-    act = result.act
+    act, backend = result.act, result.act.finding.backend
+    if result.result in SIGNALLED_NOBODY:
+        memory = _refunded(memory, act.rule.name, limits=limits)
+    if result.result in ROW_HAS_CHANGED and not act.is_on_fetch_loop:
+        memory = replace(memory, misses=missed(memory.misses, backend, interval=interval, at=at))
     state = state_after_answer(result.result, fetch_loop=act.is_on_fetch_loop)
     if state is None:
         return memory
     memory = replace(memory, acts={**memory.acts, act.finding.run: open_act(act, state=state)}, last_act=at)
-    return replace(memory, stopped_at=at) if state is ActState.REFUSED else memory
+    if state is not ActState.REFUSED:
+        return memory
+    return replace(memory, breakers=after_refusal(memory.breakers, role=backend.role, limits=limits, at=at))
 
 
 def record_effects(
@@ -71,7 +82,7 @@ def record_effects(
     at: datetime,
 ) -> PolicyMemory:
     """Remember the outcomes of earlier acts. `acts` are those that are followed further."""
-    counted = memory
+    breakers = memory.breakers
     cancelled, shut = dict(memory.cancelled), set(memory.shut)
     for effect in effects:
         if effect.hand is not Hand.SIGNAL:
@@ -82,23 +93,19 @@ def record_effects(
             shut.add(transaction)
         if effect.outcome in SUCCESSES and before.key is not None:
             cancelled[before.key] = RecentCancel(before.at, before.rule, before.id)
-        counted = count_failure(counted, effect.outcome, limits=limits, at=at)
-    return replace(counted, acts=acts, cancelled=cancelled, shut=frozenset(shut))
+        breakers = count_outcome(breakers, effect.outcome, rule=before.rule, role=before.role, limits=limits, at=at)
+    return replace(memory, breakers=breakers, acts=acts, cancelled=cancelled, shut=frozenset(shut))
 
 
-def count_failure(memory: PolicyMemory, outcome: Outcome, *, limits: Limits, at: datetime) -> PolicyMemory:
-    """Count an ineffective act that was seen at `at`.
-
-    `stop_after_failures` of them in a row open the breaker. A success sets the count to 0.
-    """
+def count_outcome(
+    breakers: Breakers, outcome: Outcome, *, rule: str, role: str, limits: Limits, at: datetime
+) -> Breakers:
+    """The breakers after an outcome that was seen at `at`: an ineffective act is a failure, a success ends a row."""
     if outcome in SUCCESSES:
-        return replace(memory, failures=0)
-    if outcome is not Outcome.INEFFECTIVE:
-        return memory
-    failures = memory.failures + 1
-    if failures < limits.stop_after_failures:
-        return replace(memory, failures=failures)
-    return replace(memory, failures=0, stopped_at=at)
+        return after_success(breakers, rule=rule, role=role)
+    if outcome is Outcome.INEFFECTIVE:
+        return after_failure(breakers, rule=rule, role=role, limits=limits, at=at)
+    return breakers
 
 
 def back_off(
@@ -114,7 +121,7 @@ def back_off(
     return replace(memory, cancelled=cancelled, resting={**memory.resting, **resting})
 
 
-def prune(memory: PolicyMemory, *, present: frozenset[Run], at: datetime) -> PolicyMemory:
+def prune(memory: PolicyMemory, *, present: frozenset[Run], limits: Limits, at: datetime) -> PolicyMemory:
     """Drop what was remembered about runs that are over, and the keys whose rest is over.
 
     `said` is kept for runs in `present`, so that the same verdict is not reported twice.
@@ -124,5 +131,14 @@ def prune(memory: PolicyMemory, *, present: frozenset[Run], at: datetime) -> Pol
         memory,
         said=frozenset(word for word in memory.said if word[0] in present),
         shut=frozenset(each for each in memory.shut if each[:2] in sessions),
+        misses={session: each for session, each in memory.misses.items() if session in sessions},
+        breakers=pruned(memory.breakers, limits=limits, at=at),
         resting={key: until for key, until in memory.resting.items() if until > at},
     )
+
+
+def _refunded(memory: PolicyMemory, rule: str, *, limits: Limits) -> PolicyMemory:
+    bucket = memory.buckets.get(rule)
+    if bucket is None:
+        return memory
+    return replace(memory, buckets={**memory.buckets, rule: bucket.refunded(per_minute=limits.per_minute)})

@@ -9,9 +9,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from watchdog.core.acting.lifecycle import awaits_effect, closed_because, is_under_way
+from watchdog.core.acting.breakers import open_breakers, until_closed, with_rights
+from watchdog.core.acting.lifecycle import closed_because, is_under_way, takes_share
 from watchdog.core.acting.limits import Bucket, Limits
 from watchdog.core.acting.memory import PolicyMemory
+from watchdog.core.acting.misses import misses_of
 from watchdog.core.acting.protections import Protect, ProtectionContext, protection, row_protection
 from watchdog.core.acting.rules import EVERY_ORPHAN_RULE, Action, Rule, speaks
 from watchdog.core.acting.status import ActingStatus
@@ -61,7 +63,7 @@ def decide(
     """One verdict for each finding, by the first rule that applies to it."""
     memory = _begun(memory, policy=policy, status=status, at=at)
     found = {(each.run, each.kind): memory.found.get((each.run, each.kind), at) for each in judgement.findings}
-    memory = replace(memory, found=found)
+    memory = replace(memory, found=found, breakers=with_rights(memory.breakers, census=context.census))
     turn = _Turn(
         judgement=judgement, at=at, policy=policy, status=status, context=context, memory=memory, interval=interval
     )
@@ -73,7 +75,7 @@ def decide(
         due=tuple(turn.due),
         waits=tuple(sorted(turn.waits)),
         warming_up=turn.warm_up > timedelta(0),
-        stopped=turn.stopped,
+        open_breakers=tuple(sorted(open_breakers(memory.breakers, limits=policy.limits, at=at))),
     )
     return decisions, replace(memory, said=memory.said | said.keys(), buckets=turn.buckets)
 
@@ -142,7 +144,7 @@ class _Turn:
         """Compute what the limits leave for this look."""
         self.buckets = dict(self.memory.buckets)
         running = sum(case.activity is ActivityKind.RUNNING for case in self.judgement.cases)
-        under_way = sum(awaits_effect(each) for each in self.memory.acts.values())
+        under_way = sum(takes_share(each) for each in self.memory.acts.values())
         self.room = self.policy.limits.at_once(running) - under_way
         self.groups = {case.run: group for group in self.judgement.copies.values() for case in group}
 
@@ -153,11 +155,6 @@ class _Turn:
             return timedelta(0)
         return self.memory.since + WARM_UP_INTERVALS * self.interval - self.at
 
-    @property
-    def stopped(self) -> bool:
-        """True while the breaker is open."""
-        return self._until_breaker_closes() > timedelta(0)
-
     def verdict(self, finding: Finding) -> Verdict:
         rule, passed_over = _rule_for(finding, self.policy.rules)
         if rule is None or rule.action is Action.OBSERVE:
@@ -166,7 +163,7 @@ class _Turn:
         hand = Hand.REHEARSE if self.status.rehearses else Hand.SIGNAL
         if reason is None and self._is_under_way(finding.run):
             return UnderWay(finding=finding, rule=rule, hand=hand, passed_over=passed_over)
-        reason = reason or self._limited(rule)
+        reason = reason or self._limited(finding, rule)
         if reason is not None:
             return ActionWithheld(finding=finding, rule=rule, reason=reason, passed_over=passed_over)
         self._spend(finding, rule)
@@ -221,6 +218,12 @@ class _Turn:
             key = (finding.backend.pid, finding.backend.started, transaction.at)
             if key in self.memory.shut:
                 return Withheld.TRANSACTION_TRIED
+        misses = misses_of(self.memory.misses, finding.backend)
+        if misses is not None and misses.is_final:
+            return Withheld.KEEPS_CHANGING
+        if misses is not None and misses.until > self.at:
+            self.waits.append(misses.until - self.at)
+            return Withheld.BACKING_OFF
         return Withheld.RESTING if self._is_resting(finding) else None
 
     def _is_resting(self, finding: Finding) -> bool:
@@ -236,14 +239,15 @@ class _Turn:
         before = self.memory.acts.get(run)
         return run in self.taken or (before is not None and is_under_way(before, rehearses=self.status.rehearses))
 
-    def _limited(self, rule: Rule) -> Withheld | None:
+    def _limited(self, finding: Finding, rule: Rule) -> Withheld | None:
         """The first limit that is reached, or None. A single look (`at_once`) has no limits."""
         if self.status.at_once:
             return None
-        limits = self.policy.limits
+        limits, role = self.policy.limits, finding.backend.role
+        stopped = until_closed(self.memory.breakers, rule=rule.name, role=role, limits=limits, at=self.at)
         waits = (
             (Withheld.WARMING_UP, self.warm_up),
-            (Withheld.BREAKER, self._until_breaker_closes()),
+            (Withheld.BREAKER, stopped),
             (Withheld.SHARE, self.interval if self._share_is_taken() else timedelta(0)),
             (Withheld.PAUSE, self._until_pause_ends()),
             (Withheld.LIMIT, self.buckets[rule.name].until_token(per_minute=limits.per_minute)),
@@ -253,10 +257,6 @@ class _Turn:
                 self.waits.append(wait)
                 return reason
         return None
-
-    def _until_breaker_closes(self) -> timedelta:
-        stopped_at = self.memory.stopped_at
-        return timedelta(0) if stopped_at is None else stopped_at + self.policy.limits.stop_for - self.at
 
     def _share_is_taken(self) -> bool:
         return len(self.due) >= self.room

@@ -9,10 +9,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from watchdog.core.acting.acts import SUCCESSES, Outcome, Result
+from watchdog.core.acting.breakers import after_refusal, later_opened
 from watchdog.core.acting.effects import COMES_BACK_WITHIN, RecentCancel
 from watchdog.core.acting.lifecycle import ActState, OpenAct, state_on_record
 from watchdog.core.acting.limits import Limits
-from watchdog.core.acting.memory import PolicyMemory, count_failure
+from watchdog.core.acting.memory import PolicyMemory, count_outcome
 from watchdog.core.acting.verdicts import Hand
 from watchdog.core.judging.cases import is_fetch_loop
 from watchdog.core.judging.copies import CopyKey
@@ -33,6 +34,7 @@ class Recorded:
     statement: datetime | None
     transaction: datetime | None
     clock: Clock
+    role: str
     key: CopyKey | None
     client_gone: bool
     attempt: int
@@ -51,11 +53,11 @@ class Recorded:
 def recall(memory: PolicyMemory, records: Iterable[Recorded], *, limits: Limits, at: datetime) -> PolicyMemory:
     """Add the acts of the ledger to the memory. `records` are oldest first.
 
-    Ineffective acts are counted from the records alone. If the breaker was opened both in the memory and in the
-    records, the later time counts.
+    Ineffective acts are counted from the records alone. If a breaker was opened both in the memory and in the records,
+    the later time counts.
     """
-    stopped_at = memory.stopped_at
-    memory = replace(memory, failures=0, stopped_at=None)
+    before = memory.breakers
+    memory = replace(memory, breakers={})
     known = list(records)
     for each in known:
         memory = _with_act(memory, each)
@@ -63,8 +65,8 @@ def recall(memory: PolicyMemory, records: Iterable[Recorded], *, limits: Limits,
         memory = replace(memory, last_act=max(memory.last_act or each.at, each.at))
     for each in sorted(known, key=lambda record: record.outcome_at or record.at):  # in the order of their outcomes
         memory = _with_failure(memory, each, limits=limits)
-    stops = [each for each in (stopped_at, memory.stopped_at) if each is not None]
-    return replace(memory, stopped_at=max(stops, default=None))  # records without the cause do not close the breaker
+    # Records without the cause do not close a breaker.
+    return replace(memory, breakers=later_opened(before, memory.breakers))
 
 
 def _with_act(memory: PolicyMemory, each: Recorded) -> PolicyMemory:
@@ -91,6 +93,7 @@ def _open_act(each: Recorded, *, state: ActState) -> OpenAct:
         statement=each.statement,
         transaction=each.transaction,
         clock=each.clock,
+        role=each.role,
         key=each.key,
         client_gone=each.client_gone,
     )
@@ -98,10 +101,14 @@ def _open_act(each: Recorded, *, state: ActState) -> OpenAct:
 
 def _with_failure(memory: PolicyMemory, each: Recorded, *, limits: Limits) -> PolicyMemory:
     if each.result is Result.NOT_PERMITTED:
-        return replace(memory, stopped_at=each.at)
+        return replace(memory, breakers=after_refusal(memory.breakers, role=each.role, limits=limits, at=each.at))
     if each.hand is not Hand.SIGNAL or each.outcome is None:
         return memory
-    return count_failure(memory, each.outcome, limits=limits, at=each.outcome_at or each.at)
+    # What ended late was ineffective before, and was counted then.
+    outcome = Outcome.INEFFECTIVE if each.outcome is Outcome.ENDED_LATE else each.outcome
+    seen = each.outcome_at or each.at
+    breakers = count_outcome(memory.breakers, outcome, rule=each.rule, role=each.role, limits=limits, at=seen)
+    return replace(memory, breakers=breakers)
 
 
 def _with_key(memory: PolicyMemory, each: Recorded, *, limits: Limits, at: datetime) -> PolicyMemory:

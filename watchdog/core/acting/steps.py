@@ -98,8 +98,8 @@ def conclude(look: DecidedLook, results: Iterable[ActResult], *, judged: Memory)
 
     `judged` is the judge's memory after this look.
     """
-    at, memory = look.followed.snapshot.at, look.memory
+    at, memory, limits = look.followed.snapshot.at, look.memory, look.followed.policy.limits
     for result in results:
-        memory = record_result(memory, result, at=at)
+        memory = record_result(memory, result, limits=limits, interval=look.followed.interval, at=at)
     present = frozenset(case.run for case in look.followed.judgement.cases) | judged.set_aside
-    return prune(memory, present=present, at=at)
+    return prune(memory, present=present, limits=limits, at=at)

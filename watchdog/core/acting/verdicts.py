@@ -8,6 +8,7 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import assert_never
 
+from watchdog.core.acting.breakers import CLUSTER, BreakerKey
 from watchdog.core.acting.rules import Action, Rule
 from watchdog.core.judging.evidence import Finding
 
@@ -42,6 +43,8 @@ class Withheld(StrEnum):
     REFUSED = "refused"
     INEFFECTIVE = "ineffective"
     TRANSACTION_TRIED = "transaction_tried"
+    KEEPS_CHANGING = "keeps_changing"
+    BACKING_OFF = "backing_off"
     RESTING = "resting"
     NOT_ARMED = "not_armed"
     NO_LEDGER = "no_ledger"
@@ -59,6 +62,7 @@ PASSING = frozenset(
         Withheld.COMMAND_UNREAD,
         Withheld.LAST_COPY,
         Withheld.PATIENCE,
+        Withheld.BACKING_OFF,
         Withheld.RESTING,
         Withheld.NOT_ARMED,
         Withheld.NO_LEDGER,
@@ -91,6 +95,7 @@ LASTING = frozenset(
         Withheld.REFUSED,
         Withheld.INEFFECTIVE,
         Withheld.TRANSACTION_TRIED,
+        Withheld.KEEPS_CHANGING,
         Withheld.NOT_PERMITTED,
     }
 )
@@ -178,7 +183,7 @@ class Decisions:
 
     `news` are the verdicts that were not reported before for their run. `due` are those to be carried out now, in this
     order. `waits` are the times after which a withheld action may become possible. `warming_up` is True while a new
-    actor does not act yet. `stopped` is True while the breaker is open.
+    actor does not act yet. `open_breakers` are the breakers that are open.
     """
 
     verdicts: tuple[Verdict, ...] = ()
@@ -186,4 +191,9 @@ class Decisions:
     due: tuple[Due, ...] = ()
     waits: tuple[timedelta, ...] = ()
     warming_up: bool = False
-    stopped: bool = False
+    open_breakers: tuple[BreakerKey, ...] = ()
+
+    @property
+    def stopped(self) -> bool:
+        """True while the cluster's breaker is open, so that nobody is acted on."""
+        return CLUSTER in self.open_breakers

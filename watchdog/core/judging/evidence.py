@@ -49,7 +49,7 @@ EVIDENCE: tuple[EvidenceKind, ...] = (
     EvidenceKind(
         Evidence.DEADLINE_PASSED,
         lambda case: case.deadline_passed and case.works,
-        "the deadline that its caller wrote into application_name has passed",
+        "the deadline that its caller wrote into application_name has passed, and the statement is older than it",
     ),
     EvidenceKind(
         Evidence.CLIENT_GONE,

@@ -6,6 +6,9 @@ LOCK = "Lock"
 CLIENT_READ = "ClientRead"
 """Wait event of a backend that waits to read data from its client."""
 
+CLIENT_WRITE = "ClientWrite"
+"""Wait event of a backend that waits until its client reads. A signal stays pending as long as it does."""
+
 SYNC_REP = "SyncRep"
 """Wait event of a commit that waits for a synchronous standby. A cancel would end the wait: the commit would stay local
 and report success to its client."""

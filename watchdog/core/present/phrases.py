@@ -6,6 +6,7 @@ This module gives text. It knows nothing of tables and pages.
 from datetime import timedelta
 from typing import assert_never
 
+from watchdog.core.acting.breakers import CLUSTER
 from watchdog.core.acting.status import EXPLAINED
 from watchdog.core.acting.verdicts import ActionWithheld, Due, Hand, Observed, UnderWay, Verdict
 from watchdog.core.judging.evidence import Kind
@@ -95,6 +96,16 @@ def socket_words(look: Look) -> str | None:
 def failure_words(look: Look) -> list[str]:
     """One sentence for each statement beside the poll whose last attempt failed."""
     return [f"The statement {name} fails: {detail}" for name, detail in failing(look.statement_failures).items()]
+
+
+def breaker_words(look: Look) -> list[str]:
+    """One sentence for each open breaker that stops the acts on one role. The cluster's is a reason to be disarmed."""
+    words = []
+    for each in look.decisions.open_breakers:
+        if each != CLUSTER:
+            rule = f" by rule {each.rule}" if each.rule else ""
+            words.append(f"Acts{rule} on sessions of {each.role} are stopped for a while, because earlier ones failed.")
+    return words
 
 
 def untested_words(look: Look) -> str | None:

@@ -63,6 +63,13 @@ STUCK_AFTER_CANCEL = Metric(
     help="Runs that are still there after the last try to cancel them.",
     labels=SERVER,
 )
+BREAKER_OPEN = Metric(
+    name="breaker_open",
+    type=Type.GAUGE,
+    help="1 while a breaker stops the rule for the role, after cancels that did not work. An empty rule means every "
+    "rule, an empty role the whole cluster.",
+    labels=("server", "rule", "usename"),
+)
 RETRIES_AFTER_CANCEL = Metric(
     name="retries_after_cancel_total",
     type=Type.COUNTER,
