@@ -136,7 +136,7 @@ async def test_a_session_that_begins_to_wait_for_its_client_is_spared(guard: Gua
             guard.gates.open()
             guard.shows("wait_event = 'ClientRead'")
 
-        await guard.refuses(falls_silent, Result.PROTECTED, Withheld.WAITS_FOR_CLIENT)
+        await guard.refuses(falls_silent, Result.PROTECTED, Withheld.WAITS_FOR_CLIENT, policy=WRITERS_TOO)
         guard.victim.pgconn.put_copy_end()
         assert answer(guard.victim) is None
     finally:
@@ -255,7 +255,7 @@ async def test_a_procedure_that_commits_meanwhile_is_spared(guard: Guard) -> Non
         guard.gates.open()
         guard.shows("xact_start > query_start AND wait_event = 'advisory'")
 
-    await guard.refuses(commits, Result.MOVED_ON)
+    await guard.refuses(commits, Result.MOVED_ON, policy=WRITERS_TOO)
     guard.gates.open(2)
     assert answer(guard.victim) is None
 

@@ -60,7 +60,7 @@ def rule_name(verdict: Verdict) -> str | None:
 def commands_of(*rows: Backend, word: str | None = "SELECT", in_progress: bool = False) -> Commands:
     """The commands of these rows: each has this first word."""
     keys = [key for row in rows if (key := statement_key(row)) is not None]
-    return dict.fromkeys(keys, Command(word, in_progress=in_progress))
+    return dict.fromkeys(keys, Command(None if word is None else frozenset({word}), in_progress=in_progress))
 
 
 @dataclass(frozen=True)

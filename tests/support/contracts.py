@@ -99,7 +99,7 @@ class SourceContract:
         with stage.source() as source:
             await source.snapshot()
             asked = await source.backends(commands=[pid], alive=[other])
-        assert [(key[0], command.word) for key, command in asked.commands.items()] == [(pid, "SELECT")]
+        assert [(key[0], command.words) for key, command in asked.commands.items()] == [(pid, frozenset({"SELECT"}))]
 
     async def test_who_waits_for_whom_is_told(self, stage: ClusterStage) -> None:
         waiter, holder = stage.block()

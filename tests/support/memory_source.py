@@ -116,7 +116,7 @@ class MemorySource:
         there = {(pid, idle[pid]) for pid in (*commands, *alive) if pid in idle}
         there |= {(pid, running[pid].started) for pid in (*commands, *alive) if pid in running}
         keys = [statement_key(running[pid]) for pid in commands if pid in running]
-        return BackendLookup(frozenset(there), {key: Command("SELECT") for key in keys if key is not None})
+        return BackendLookup(frozenset(there), {key: Command(frozenset({"SELECT"})) for key in keys if key is not None})
 
     async def facts(self, look: Look) -> Facts:
         raise NotImplementedError("the doctor is tested with facts of its own")

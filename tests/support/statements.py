@@ -14,7 +14,7 @@ from watchdog.core.observed.activity import Clock
 from watchdog.core.observed.services import MARKING_SCHEMAS, MARKING_SETTINGS
 from watchdog.core.observed.stored_settings import OTHERS, UNITS
 from watchdog.postgres import sql
-from watchdog.postgres.backends import WHOLE_WORD, WORD
+from watchdog.postgres.backends import PATTERNS
 from watchdog.postgres.cancel import guard_parameters
 from watchdog.postgres.lease import LOCK
 from watchdog.postgres.session import Parameters, Session
@@ -48,7 +48,7 @@ async def checked_rows(session: Session, statement: AnyStatement, *, pids: Seque
 def _parameters(statement: AnyStatement, *, pids: Sequence[int]) -> Parameters:
     parameters: dict[str, Parameters] = {
         "activity": {"sparse": False, "own_role": 0},
-        "backends": {"word": WORD, "whole_word": WHOLE_WORD, "pids": list(pids), "read": [True] * len(pids)},
+        "backends": {**PATTERNS, "pids": list(pids), "read": [True] * len(pids)},
         "blocking": (list(pids),),
         "cancel": guard_parameters(_NOBODY, manual=True),
         "census_settings": ([*UNITS, *OTHERS],),

@@ -48,6 +48,9 @@ def aged(pid: int, age: float, *, at: float = 0, **more: object) -> Backend:
         (backend(query=100, name="pg_dump"), Withheld.BACKUP),
         (backend(query=100, name="pgBackRest [backup]"), Withheld.BACKUP),
         (backend(query=100, name="barman_streaming_backup"), Withheld.BACKUP),
+        (backend(query=100, name="pgcopydb[812] TABLE app.orders"), Withheld.BACKUP),
+        (backend(query=100, name="pg_dump - 10.0.0.5:4321"), Withheld.BACKUP),
+        (backend(query=100, wait=("IPC", "CheckpointDone")), Withheld.BACKUP),
         (backend(query=100, wait=("IPC", "SyncRep")), Withheld.SYNC_REP),
         (backend(query=100, xid=True), Withheld.WRITER),
         (backend(query=100, xact=50), Withheld.WRITER),
@@ -96,7 +99,7 @@ def test_who_waits_for_replication_of_its_own_accord_waits_for_no_client() -> No
 
 def test_the_first_word_of_another_statement_says_nothing() -> None:
     row = backend(query=100)
-    other = {(row.pid, row.started, NOW): Command("SELECT")}
+    other = {(row.pid, row.started, NOW): Command(frozenset({"SELECT"}))}
     assert play().look(row, commands=other).withheld(row.pid) is Withheld.COMMAND_UNREADABLE
 
 

@@ -219,9 +219,9 @@ def reasons_of_server(
 def failing_for_acts(source: Source, *, policy: Policy) -> set[str]:
     """The statements that acts depend on and whose last attempt failed.
 
-    The census gives names and rights. First words are needed as long as maintenance commands are protected.
+    The census gives names and rights. First words are needed as long as maintenance commands or writers are protected.
     """
-    needed = {*NAMES_AND_RIGHTS, *([FIRST_WORDS] if policy.protect.maintenance else [])}
+    needed = {*NAMES_AND_RIGHTS, *([FIRST_WORDS] if policy.needs_words else [])}
     return needed & failing(source.statement_failures).keys()
 
 

@@ -240,7 +240,7 @@ class Cycle:
         before the acts: one query text may hold several commands, and maintenance may be the second.
         """
         decided, read = decide_on(followed, status=status, commands=self.commands), set(asked.commands)
-        while self.policy.protect.maintenance:
+        while self.policy.needs_words:
             due = {statement_key(each.finding.backend): each.finding.backend.pid for each in decided.decisions.due}
             stale = {key: pid for key, pid in due.items() if key is not None and key not in read}
             if not stale:

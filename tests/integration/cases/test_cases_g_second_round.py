@@ -3,17 +3,24 @@
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
+from pathlib import Path
 
 import psycopg
 import pytest
-from support.servers import TestServer, make_server, make_standby, until
-from support.watching import look_until, source_on, watcher
+from support.gates import WAIT, Gates, before_the_signal, only_these_are_signalled
+from support.servers import TestServer, make_server, make_standby, start, until
+from support.watching import actor_on, look_until, source_on, watcher
 
+from watchdog.core.acting.acts import CancelTarget, Result
+from watchdog.core.acting.verdicts import Withheld
 from watchdog.core.present.not_looked_for import not_looked_for
 from watchdog.demo.guardian import Guardian
 
 STARTING_FROM = 18
 """The first version that shows a session before it is logged in."""
+
+RENAMED_FROM = 15
+"""The first version in which a backup begins with pg_backup_start."""
 
 RECEIVED = "SELECT pg_last_wal_replay_lsn() >= %s::pg_lsn"
 
@@ -61,6 +68,43 @@ async def test_d01_a_serializable_default_makes_no_standby_unreadable(
             assert failures == {}
     finally:
         writer.close()
+
+
+async def test_d03_who_takes_a_backup_is_known_by_what_it_waits_for(
+    guardian: Guardian, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rule: what has set no name is known by the wait that its row shows, also where that begins before the signal."""
+    server = make_server(guardian=guardian, settings={"archive_mode": "on", "archive_command": "/bin/false"})
+    old = server.major < RENAMED_FROM
+    begin, end = ("pg_start_backup", "pg_stop_backup") if old else ("pg_backup_start", "pg_backup_stop")
+    quick, ends = ("'x', true, false", "false") if old else ("'x', true", "true")
+    spread = "'x', false, false" if old else "'x', false"
+    server.run(f"GRANT EXECUTE ON FUNCTION {begin}, {end} TO web_app")
+    waiting = "SELECT wait_event FROM pg_stat_activity WHERE pid = %s"
+    opened = [psycopg.connect(server.dsn(role), autocommit=True) for role in ("web_app", "web_app", "etl_app")]
+    archived, checkpoint, holder = opened
+    try:
+        gates = Gates(holder)
+        archived.execute(f"SELECT {begin}({quick})")
+        pid = start(archived, f"SELECT {WAIT}; SELECT {end}({ends})", server)
+
+        def ends_the_backup(_: CancelTarget) -> None:
+            gates.open()
+            until(lambda: server.value(waiting, pid) == "BackupWaitWalArchive", what="the wait for the archive")
+
+        before_the_signal(monkeypatch, ends_the_backup)
+        with actor_on(server, tmp_path) as cycle:
+            look = await look_until(cycle, lambda look: look.results)
+            monkeypatch.undo()
+            assert [(each.result, each.withheld) for each in look.results] == [(Result.PROTECTED, Withheld.BACKUP)]
+            server.run("CREATE TABLE dirty AS SELECT n FROM generate_series(1, 100000) AS n")
+            other = start(checkpoint, f"SELECT {begin}({spread})", server)
+            until(lambda: server.value(waiting, other) == "CheckpointDone", what="the wait for the checkpoint")
+            await only_these_are_signalled(cycle, {pid: Withheld.BACKUP, other: Withheld.BACKUP})
+    finally:
+        for each in opened:
+            each.close()
+        server.embedded.stop()
 
 
 async def test_d11_a_session_that_is_not_logged_in_yet_runs_nothing(server: TestServer) -> None:

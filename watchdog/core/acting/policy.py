@@ -14,7 +14,7 @@ from watchdog.core.acting.lifecycle import closed_because, is_under_way, takes_s
 from watchdog.core.acting.limits import Bucket, Limits
 from watchdog.core.acting.memory import PolicyMemory
 from watchdog.core.acting.misses import misses_of
-from watchdog.core.acting.protections import Protect, ProtectionContext, protection, row_protection
+from watchdog.core.acting.protections import Protect, ProtectionContext, needs_words, protection, row_protection
 from watchdog.core.acting.rules import EVERY_ORPHAN_RULE, Action, Rule, speaks
 from watchdog.core.acting.status import ActingStatus
 from watchdog.core.acting.verdicts import (
@@ -48,6 +48,11 @@ class Policy:
     rules: tuple[Rule, ...] = (EVERY_ORPHAN_RULE,)
     limits: Limits = field(default_factory=Limits)
     protect: Protect = field(default_factory=Protect)
+
+    @property
+    def needs_words(self) -> bool:
+        """True if acts depend on the first words of commands."""
+        return any(rule.action is Action.CANCEL and needs_words(rule, self.protect) for rule in self.rules)
 
 
 def decide(
@@ -88,9 +93,9 @@ def wanted_commands(judgement: Judgement, *, policy: Policy, context: Protection
     return [
         finding
         for finding in judgement.findings
-        if policy.protect.maintenance
-        and (rule := _rule_for(finding, policy.rules)[0]) is not None
+        if (rule := _rule_for(finding, policy.rules)[0]) is not None
         and rule.action is Action.CANCEL
+        and needs_words(rule, policy.protect)
         and row_protection(finding, rule=rule, context=context) is None
     ]
 

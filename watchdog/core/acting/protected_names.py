@@ -7,7 +7,22 @@ PROVIDER_ROLES: frozenset[str] = frozenset().union(*(service.provider_roles for 
 no caller waits for them."""
 
 BACKUP_APPLICATIONS = frozenset(
-    {"pg_dump", "pg_dumpall", "pg_basebackup", "pg_receivewal", "pgbackrest", "barman", "wal-g", "pg_probackup"}
+    {
+        "pg_dump",
+        "pg_dumpall",
+        "pg_basebackup",
+        "pg_receivewal",
+        "pgbackrest",
+        "pgcopydb",
+        "barman",
+        "barman_streaming_backup",
+        "barman_receive_wal",
+        "wal-g",
+        "pg_probackup",
+    }
 )
-"""Names of backup tools. A session is a backup if its application_name in lower case is one of them, or begins with one
-of them and a space, '/', '[' or '_' after it."""
+"""Names of backup tools, in lower case. A session is a backup if this is its application_name."""
+
+BACKUP_PREFIXES = tuple(sorted(f"{name}{separator}" for name in BACKUP_APPLICATIONS for separator in " /["))
+"""A session is also a backup if its application_name begins so: pgBackRest adds its command in brackets, and pgcopydb
+its process and what it copies."""

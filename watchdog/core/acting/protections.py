@@ -6,15 +6,15 @@ They are tested before all other reasons to withhold an action. This module know
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from watchdog.core.acting.protected_names import BACKUP_APPLICATIONS, PROVIDER_ROLES
+from watchdog.core.acting.protected_names import BACKUP_APPLICATIONS, BACKUP_PREFIXES, PROVIDER_ROLES
 from watchdog.core.acting.rules import Rule
 from watchdog.core.acting.verdicts import Withheld
 from watchdog.core.judging.evidence import Evidence, Finding, Kind
 from watchdog.core.observed.activity import UNKNOWN, ActivityKind, Clock
 from watchdog.core.observed.census import Census
-from watchdog.core.observed.commands import Commands, statement_key
-from watchdog.core.observed.names import matches, matches_application
-from watchdog.core.observed.wait_events import SYNC_REP
+from watchdog.core.observed.commands import Command, Commands, statement_key
+from watchdog.core.observed.names import matches, matches_application, split_client
+from watchdog.core.observed.wait_events import BACKUP_WAITS, SYNC_REP
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,8 +65,8 @@ def row_protection(finding: Finding, *, rule: Rule, context: ProtectionContext) 
 
 
 def _is_backup(finding: Finding) -> bool:
-    name = finding.backend.application_name.lower()
-    return any(name == tool or name.startswith(tuple(tool + each for each in " /[_")) for tool in BACKUP_APPLICATIONS)
+    name = split_client(finding.backend.application_name)[0].lower()
+    return name in BACKUP_APPLICATIONS or name.startswith(BACKUP_PREFIXES)
 
 
 def _is_writer(finding: Finding) -> bool:
@@ -91,24 +91,36 @@ def _by_anothers_name(finding: Finding, rule: Rule) -> bool:
     return named and not finding.bound
 
 
-def _is_maintenance(finding: Finding, context: ProtectionContext) -> bool:
+def _command(finding: Finding, context: ProtectionContext) -> Command | None:
+    """What is known of its commands. None for a fast-path call, which has no text, and where nobody asked."""
     key = statement_key(finding.backend)
-    command = None if key is None else context.commands.get(key)
+    return None if key is None else context.commands.get(key)
+
+
+def _is_maintenance(finding: Finding, context: ProtectionContext) -> bool:
+    command = _command(finding, context)
     return context.protect.maintenance and command is not None and command.is_maintenance
 
 
-def _is_unreadable(finding: Finding, context: ProtectionContext) -> bool:
-    key = statement_key(finding.backend)
-    command = None if key is None else context.commands.get(key)
-    unread = command is not None and command.unread
-    word = None if command is None else command.word
-    return context.protect.maintenance and key is not None and word is None and not unread
+def _writes(finding: Finding, rule: Rule, context: ProtectionContext) -> bool:
+    command = _command(finding, context)
+    return not rule.writers and command is not None and command.writes
 
 
-def _is_unread(finding: Finding, context: ProtectionContext) -> bool:
-    key = statement_key(finding.backend)
-    command = None if key is None else context.commands.get(key)
-    return context.protect.maintenance and command is not None and command.unread
+def _is_unreadable(finding: Finding, rule: Rule, context: ProtectionContext) -> bool:
+    command = _command(finding, context)
+    has_text = statement_key(finding.backend) is not None
+    return needs_words(rule, context.protect) and has_text and (command is None or command.is_unreadable)
+
+
+def _is_unread(finding: Finding, rule: Rule, context: ProtectionContext) -> bool:
+    command = _command(finding, context)
+    return needs_words(rule, context.protect) and command is not None and command.unread
+
+
+def needs_words(rule: Rule, protect: Protect) -> bool:
+    """True if a command's first word can keep the rule from it."""
+    return protect.maintenance or not rule.writers
 
 
 PROTECTIONS: tuple[Protection, ...] = (
@@ -149,6 +161,12 @@ PROTECTIONS: tuple[Protection, ...] = (
         meaning="it is a backup or a dump",
     ),
     Protection(
+        reason=Withheld.BACKUP,
+        holds=lambda f, _, __: f.backend.wait_event in BACKUP_WAITS,
+        meaning="it waits for a checkpoint or for the archive, as who takes a backup does",
+        guarded=True,
+    ),
+    Protection(
         reason=Withheld.SYNC_REP,
         holds=lambda f, _, __: f.backend.wait_event == SYNC_REP,
         meaning="its commit waits for a synchronous standby",
@@ -179,19 +197,25 @@ PROTECTIONS: tuple[Protection, ...] = (
     Protection(
         reason=Withheld.MAINTENANCE,
         holds=lambda f, _, c: _is_maintenance(f, c),
-        meaning="it runs a maintenance command",
+        meaning="it runs a maintenance command, or one of several commands in its text is one",
+        by_command=True,
+    ),
+    Protection(
+        reason=Withheld.WRITER,
+        holds=_writes,
+        meaning="its command writes, and has no transaction id here: it has not begun, or writes elsewhere",
         by_command=True,
     ),
     Protection(
         reason=Withheld.COMMAND_UNREADABLE,
-        holds=lambda f, _, c: _is_unreadable(f, c),
-        meaning="the first word of its command cannot be read, so it may be maintenance",
+        holds=_is_unreadable,
+        meaning="the first words of its commands cannot be read, so it may be maintenance or write elsewhere",
         by_command=True,
     ),
     Protection(
         reason=Withheld.COMMAND_UNREAD,
-        holds=lambda f, _, c: _is_unread(f, c),
-        meaning="the statement that reads first words failed, so its command may be maintenance",
+        holds=_is_unread,
+        meaning="the statement that reads first words failed, so it may be maintenance or write elsewhere",
         by_command=True,
     ),
 )

@@ -16,6 +16,7 @@ SELECT CASE
          AND CASE a.state WHEN 'active' THEN a.query_start ELSE a.state_change END IS DISTINCT FROM %(statement)s
     THEN 'moved_on'
     WHEN a.backend_xid IS NOT NULL AND NOT %(writers)s THEN 'writer'
+    WHEN a.wait_event IN ('BackupWaitWalArchive', 'CheckpointStart', 'CheckpointDone') THEN 'backup'
     WHEN a.wait_event = 'SyncRep' THEN 'sync_rep'
     WHEN a.wait_event = 'ClientRead' THEN 'waits_for_client'
     WHEN COALESCE(EXTRACT(EPOCH FROM pg_catalog.clock_timestamp() -
