@@ -49,7 +49,7 @@ def _parameters(statement: AnyStatement, *, pids: Sequence[int]) -> Parameters:
     parameters: dict[str, Parameters] = {
         "activity": {"sparse": False, "own_role": 0},
         "backends": {**PATTERNS, "pids": list(pids), "read": [True] * len(pids)},
-        "blocking": (list(pids),),
+        "blocking": {"pids": list(pids), "outside": False},
         "cancel": guard_parameters(_NOBODY, manual=True),
         "census_settings": ([*UNITS, *OTHERS],),
         "facts_parameters": (list(MARKING_SETTINGS),),

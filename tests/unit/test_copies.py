@@ -1,13 +1,14 @@
 """Copies, duplicates and what proves a retry."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from support.builders import backend, book, census, judge_settings, rule, snapshot
 
 from watchdog.core.judging.evidence import Evidence, Kind
 from watchdog.core.judging.jobs import JobRule
 from watchdog.core.judging.judge import Judgement, Memory, judge
-from watchdog.core.observed.activity import Backend
+from watchdog.core.observed.activity import Backend, ClientEndpoint
 from watchdog.core.observed.blocking import Blocking
 
 ONE_COPY = rule(copies=1, retry_gap=30)
@@ -107,3 +108,38 @@ def test_a_cut_name_is_never_a_copy() -> None:
     judgement = judged(copy(1, 400, name=name), copy(2, 310, name=name))
     assert judgement.copies == {}
     assert judgement.unjudged["unusable_key"] == 2
+
+
+LOOPBACK, REMOTE = ClientEndpoint("127.0.0.1", 4000), ClientEndpoint("10.0.0.7", 4000)
+
+
+def test_d04_a_run_that_waits_for_an_extension_is_not_superseded_then_or_later() -> None:
+    """Rule: where a retry cannot be told from a backend that works for the older copy, nothing is proved."""
+    waits = [copy(1, 400, wait=("Extension", "PostgresFdwGetResult")), copy(2, 310)]
+    assert duplicates(judged(*waits)) == [(1, ())]
+    memory, settings = Memory(), judge_settings(book(ONE_COPY))
+    for rows in (waits, [copy(1, 400), copy(2, 310)], [copy(1, 400), copy(2, 310)]):
+        judgement, memory = judge(
+            snapshot(*rows), settings=settings, census=census(), memory=memory, tick=True, blocking=None
+        )
+    assert duplicates(judgement) == [(1, ())], "it may have it work again"
+
+
+def test_d04_a_copy_whose_client_may_be_the_server_proves_nothing_about_one_from_elsewhere() -> None:
+    def between(older: ClientEndpoint | None, younger: ClientEndpoint | None) -> bool:
+        rows = [replace(copy(1, 400), client=older), replace(copy(2, 310), client=younger)]
+        return duplicates(judged(*rows)) == [(1, (Evidence.SUPERSEDED,))]
+
+    assert between(REMOTE, REMOTE)
+    assert between(LOOPBACK, LOOPBACK)
+    assert not between(REMOTE, LOOPBACK)
+    assert not between(REMOTE, None), "a Unix socket"
+
+
+def test_d09_a_retry_that_waits_behind_a_process_that_is_no_client_does_not_supersede() -> None:
+    """Rule: a chain of waiters that leaves the rows of the poll has not ended."""
+    rows = (copy(1, 400), copy(2, 310, wait=LOCK))
+    behind_apply = Blocking({2: frozenset({9}), 9: frozenset({1})})
+    behind_replay = Blocking({2: frozenset({9}), 9: frozenset()}, opaque=frozenset({9}))
+    for blocking in (behind_apply, behind_replay):
+        assert duplicates(judged(*rows, blocking=blocking)) == [(1, ())]

@@ -63,3 +63,13 @@ def test_alike_counts_orphans_of_one_database_role_and_query() -> None:
         snapshot(*pile, *others), settings=judge_settings(book()), census=census(), memory=Memory(), tick=True
     )
     assert {each.backend.pid: each.alike for each in judgement.findings} == {7: 1, 1: 3, 2: 3, 3: 3, 4: 1, 5: None}
+
+
+def test_d09_behind_a_process_that_does_not_say_whom_it_waits_for_the_number_is_unknown() -> None:
+    replay = Blocking({11: frozenset({9}), 12: frozenset({9}), 13: frozenset({1}), 9: frozenset()}, frozenset({9}))
+    assert replay.blocked(1) is None
+    assert replay.blocked() == 0, "nobody waits for nobody"
+    assert replay.blocked(9, 1) == 3
+    known = Blocking({11: frozenset({9}), 12: frozenset({11}), 9: frozenset({1})})
+    assert known.blocked(1) == 3
+    assert known.blocked(2) == 0

@@ -52,13 +52,20 @@ MAX_WAITERS = 250
 
 
 class BlockingRow(NamedTuple):
-    """One waiter, and the pids that block it directly."""
+    """One waiter, the pids that block it directly, and whether it may wait for others that nobody names."""
 
     pid: int
     blocking_pids: list[int]
+    opaque: bool
 
 
 BLOCKING = Statement("blocking", BlockingRow)
+
+PREPARED = 0
+"""What pg_blocking_pids() returns for a prepared transaction."""
+
+MAX_HOPS = 4
+"""Upper bound of the questions about one queue. Each goes on at the processes that are no clients of the last poll."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -80,6 +87,7 @@ class PostgresSource:
     _session: Session | None = None
     _census: Census | None = None
     _rows: int = 0
+    _clients: frozenset[int] = frozenset()
     _outdated: bool = False
     _strangers: frozenset[int] = frozenset()
     _accepted: frozenset[int] = frozenset()
@@ -157,7 +165,7 @@ class PostgresSource:
         parameters = {"sparse": sparse, "own_role": session.own_role}
         rows = await session.rows(ACTIVITY, parameters)
         took = timedelta(seconds=time.monotonic() - begun)
-        self._rows = len(rows)
+        self._rows, self._clients = len(rows), frozenset(row.pid for row in rows if row.pid is not None)
         snapshot = snapshot_of(rows, census=census)
         self._strangers = strangers(rows, census=census)
         self._outdated = snapshot.sees_all != census.sees_all or not self._strangers <= self._accepted
@@ -172,9 +180,19 @@ class PostgresSource:
         """
         if len(waiters) > MAX_WAITERS:
             return None
-        session = await self._open()
-        rows = await session.rows(BLOCKING, (list(waiters),))
-        return Blocking({row.pid: frozenset(row.blocking_pids) for row in rows})
+        session, pids, outside = await self._open(), list(waiters), False
+        edges: dict[int, frozenset[int]] = {}
+        opaque = set()
+        for _ in range(MAX_HOPS):
+            rows = await session.rows(BLOCKING, {"pids": pids, "outside": outside})
+            edges |= {row.pid: frozenset(row.blocking_pids) for row in rows}
+            opaque |= {row.pid for row in rows if row.opaque}
+            # A queue may go on through processes that are no clients, such as one that applies changes.
+            blockers = {pid for row in rows for pid in row.blocking_pids}
+            pids, outside = sorted(blockers - edges.keys() - self._clients - {PREPARED}), True
+            if not pids:
+                break
+        return Blocking(edges, frozenset(opaque).union(pids))
 
     async def backends(self, *, commands: Sequence[int] = (), alive: Sequence[int] = ()) -> BackendLookup:
         """The first words of what the pids in `commands` run, and which pids of both lists are still there.

@@ -2,17 +2,21 @@
 
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import psycopg
 import pytest
+from support.acting import FREE, cancel_rule
+from support.builders import rule
 from support.gates import WAIT, Gates, before_the_signal, only_these_are_signalled
-from support.servers import TestServer, make_server, make_standby, start, until
-from support.watching import actor_on, look_until, source_on, watcher
+from support.servers import Connect, TestServer, make_server, make_standby, start, until
+from support.watching import actor_on, look_until, orphaned, source_on, watcher
 
 from watchdog.core.acting.acts import CancelTarget, Result
+from watchdog.core.acting.policy import Policy
 from watchdog.core.acting.verdicts import Withheld
+from watchdog.core.judging.evidence import Evidence, Kind
 from watchdog.core.present.not_looked_for import not_looked_for
 from watchdog.demo.guardian import Guardian
 
@@ -105,6 +109,95 @@ async def test_d03_who_takes_a_backup_is_known_by_what_it_waits_for(
         for each in opened:
             each.close()
         server.embedded.stop()
+
+
+JOB = rule(roles=frozenset({"web_app"}), copies=1, retry_gap=1, budgets={"*": 600})
+ARMED_AGAINST_COPIES = Policy((cancel_rule(kind=Kind.DUPLICATE, evidence=Evidence.SUPERSEDED),), FREE)
+KEY = "scan:report:w1"
+
+
+@pytest.fixture
+def foreign(server: TestServer) -> Iterator[str]:
+    """A foreign table of the same server over a table that each of its rows takes a while to be read from."""
+    port = psycopg.conninfo.conninfo_to_dict(server.dsn())["port"]
+    server.run(
+        "CREATE EXTENSION postgres_fdw;"
+        "CREATE FUNCTION slow(id int) RETURNS int LANGUAGE sql AS 'SELECT id FROM pg_sleep(0.05)';"
+        "CREATE TABLE near (id int); INSERT INTO near SELECT n FROM generate_series(1, 300) AS n;"
+        "CREATE VIEW slowly AS SELECT slow(id) AS id FROM near; GRANT ALL ON near, slowly TO web_app;"
+        f"CREATE SERVER loop FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host '127.0.0.1', port '{port}',"
+        f" dbname 'postgres', application_name '{KEY}');"
+        f"CREATE USER MAPPING FOR web_app SERVER loop OPTIONS (user 'web_app', password '{server.embedded.password}');"
+        "CREATE FOREIGN TABLE far (id int) SERVER loop OPTIONS (table_name 'slowly');"
+        "CREATE FOREIGN TABLE far_near (id int) SERVER loop OPTIONS (table_name 'near');"
+        "GRANT ALL ON far, far_near TO web_app"
+    )
+    yield "far"
+    server.end_sessions()
+    server.run(
+        "DROP SERVER loop CASCADE; DROP VIEW slowly; DROP TABLE near; DROP FUNCTION slow; DROP EXTENSION postgres_fdw"
+    )
+
+
+async def test_d04_the_child_of_a_foreign_table_is_no_retry_of_its_parent(
+    server: TestServer, connect: Connect, foreign: str, tmp_path: Path
+) -> None:
+    """Rule: the older waits for the younger and says so, so it has not been replaced."""
+    caller = connect(name=KEY)
+    body = f"BEGIN PERFORM pg_sleep(1.5); PERFORM id FROM {foreign}; END"
+    caller.execute(f"CREATE FUNCTION pg_temp.report() RETURNS void LANGUAGE plpgsql AS '{body}'")
+    start(caller, "SELECT pg_temp.report()", server)
+    with actor_on(server, tmp_path, JOB, policy=ARMED_AGAINST_COPIES, roles={"web_app": 600}) as cycle:
+        looks = [await look_until(cycle, lambda look: any(len(each) == 2 for each in look.judgement.copies.values()))]
+        looks += [await cycle.look(tick=True) for _ in range(20)]
+    duplicates = [each for look in looks for each in look.judgement.findings if each.kind is Kind.DUPLICATE]
+    assert duplicates
+    assert {each.evidence for each in duplicates} == {()}
+    assert [look.results for look in looks if look.results] == []
+
+
+async def test_d08_an_insert_into_a_foreign_table_is_a_writer(
+    server: TestServer, connect: Connect, foreign: str, tmp_path: Path
+) -> None:
+    """Rule: a command that writes and has no transaction id here has not begun, or writes elsewhere."""
+    pid = start(
+        connect(),
+        f"INSERT INTO {foreign}_near SELECT 1 FROM generate_series(1, 600) WHERE pg_sleep(0.1) IS NOT NULL",
+        server,
+    )
+    with actor_on(server, tmp_path) as cycle:
+        [look, *_] = await only_these_are_signalled(cycle, {pid: Withheld.WRITER})
+    assert [each.has_xid for each in look.snapshot.backends if each.pid == pid] == [False]
+
+
+async def test_d09_on_a_standby_it_is_unknown_who_waits_behind_the_replay(
+    pair: tuple[TestServer, TestServer],
+) -> None:
+    """Rule: a chain of waiters that leaves the rows of the poll has not ended: unknown is the answer, never 0."""
+    primary, standby = pair
+    standby.embedded.stop()
+    shared = standby.embedded.directory / "data" / "postgresql.conf"
+    shared.write_text(shared.read_text() + "max_standby_streaming_delay = -1\n")
+    standby.embedded.start()
+    with ExitStack() as stack:
+        clients = [
+            stack.enter_context(closing(psycopg.connect(standby.dsn("web_app"), autocommit=True))) for _ in range(3)
+        ]
+        report, *requests = clients
+        pid = start(report, "SELECT count(*), pg_sleep(60) FROM accounts", standby)
+        primary.run("ALTER TABLE accounts ADD later int")
+        replay = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'startup' AND wait_event_type = 'Lock'"
+        until(lambda: _value(standby, replay), what="the replay to wait")
+        for each in requests:
+            each.execute("SET statement_timeout = '60s'")
+            start(each, "SELECT count(*) FROM accounts", standby)
+        waiting = "SELECT count(*) FROM pg_stat_activity WHERE usename = 'web_app' AND wait_event_type = 'Lock'"
+        until(lambda: _value(standby, waiting) == len(requests), what="the requests behind the replay")
+        with watcher(standby, roles={"web_app": 0.5}, grace=0.0) as cycle:
+            look = await look_until(cycle, lambda look: orphaned(look, pid))
+        assert {each.blocks for each in look.judgement.findings if each.backend.pid == pid} == {None}
+        assert look.judgement.blocked_by_orphans is None
+        standby.embedded.stop()
 
 
 async def test_d11_a_session_that_is_not_logged_in_yet_runs_nothing(server: TestServer) -> None:

@@ -8,13 +8,14 @@ knows nothing of what is done about a duplicate.
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from ipaddress import ip_address
 
 from watchdog.core.judging.cases import Case, running
 from watchdog.core.judging.evidence import Evidence, Finding, Kind
 from watchdog.core.judging.overdue import finding
-from watchdog.core.observed.activity import Run
+from watchdog.core.observed.activity import ClientEndpoint, Run
 from watchdog.core.observed.blocking import Blocking
-from watchdog.core.observed.wait_events import LOCK
+from watchdog.core.observed.wait_events import EXTENSION, LOCK
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -57,16 +58,24 @@ def duplicates(groups: Mapping[CopyKey, Sequence[Case]], *, superseded: frozense
 
 
 def superseded_runs(
-    groups: Mapping[CopyKey, Sequence[Case]], *, seen: frozenset[Run], blocking: Blocking | None
+    groups: Mapping[CopyKey, Sequence[Case]],
+    *,
+    seen: frozenset[Run],
+    blocking: Blocking | None,
+    companions: frozenset[Run] = frozenset(),
 ) -> frozenset[Run]:
     """The runs that have been replaced by a retry.
 
     A run is superseded if it has at least as many younger copies as the job allows at once. Each of them must have
     started at least `retry_gap` later, must have been seen in two looks, and must not wait for the older run. A younger
-    copy that waits for a lock does not count if the blocking pids are not known.
+    copy that waits for a lock does not count if the blocking pids are not known. Nothing is proved of a run in
+    `companions`, nor by a copy that may work for the older one.
     """
     return frozenset(
-        older.run for group in groups.values() for older in group if _is_superseded(older, group, seen, blocking)
+        older.run
+        for group in groups.values()
+        for older in group
+        if older.run not in companions and _is_superseded(older, group, seen, blocking)
     )
 
 
@@ -86,6 +95,7 @@ def _is_superseded(older: Case, group: Sequence[Case], seen: frozenset[Run], blo
         if younger.run in seen
         and younger.run.start - older.run.start >= rule.retry_gap
         and not _may_wait_for(younger, older, blocking)
+        and not _may_work_for(younger, older)
     ]
     return len(successors) >= rule.copies
 
@@ -93,4 +103,24 @@ def _is_superseded(older: Case, group: Sequence[Case], seen: frozenset[Run], blo
 def _may_wait_for(younger: Case, older: Case, blocking: Blocking | None) -> bool:
     if younger.backend.wait_event_type != LOCK:
         return False
-    return blocking is None or blocking.waits_for(younger.backend.pid, older.backend.pid)
+    return blocking is None or blocking.may_wait_for(younger.backend.pid, older.backend.pid)
+
+
+def companions(cases: Iterable[Case], *, before: frozenset[Run]) -> frozenset[Run]:
+    """The runs that may have work of their own done by another backend under their name, now or earlier.
+
+    A statement that reads a foreign table of the same server, or calls dblink, waits for an extension. The backend that
+    works for it can carry its name, and cannot be told from a retry.
+    """
+    cases = list(cases)
+    waiting = {case.run for case in cases if case.backend.wait_event_type == EXTENSION}
+    return frozenset(waiting | (before & {case.run for case in cases}))
+
+
+def _may_work_for(younger: Case, older: Case) -> bool:
+    """True if the younger backend's client may be the server itself, and the older one's is not at the same place."""
+    return _is_local(younger.backend.client) and not _is_local(older.backend.client)
+
+
+def _is_local(client: ClientEndpoint | None) -> bool:
+    return client is None or ip_address(client.address).is_loopback

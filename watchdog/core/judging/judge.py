@@ -39,13 +39,15 @@ class Memory:
 
     Its size is bounded by the rows of the last look, and by the sessions and windows of the last hour (`accounts`).
     `copies` are the runs of the last look that have a job key. `superseded` are runs that a retry has replaced and that
-    are still there. `orphans` are runs that have been counted as orphans and are still there. `set_aside` are the
-    orphans that were known when pgwatchdog's role lost the right to see other roles' rows.
+    are still there. `companions` are runs for which another backend may work. `orphans` are runs that have been counted
+    as orphans and are still there. `set_aside` are the orphans that were known when pgwatchdog's role lost the right to
+    see other roles' rows.
     """
 
     postmaster_start: datetime | None = None
     copies: frozenset[Run] = frozenset()
     superseded: frozenset[Run] = frozenset()
+    companions: frozenset[Run] = frozenset()
     orphans: frozenset[Run] = frozenset()
     set_aside: frozenset[Run] = frozenset()
     progress: Mapping[Run, Progress] = field(default_factory=dict)
@@ -125,9 +127,9 @@ def judge(
         gone=gone,
     )
     groups = copying.group_copies(cases)
-    superseded = _still_there(memory.superseded, cases) | copying.superseded_runs(
-        groups, seen=memory.copies, blocking=blocking
-    )
+    companions = copying.companions(cases, before=memory.companions)
+    replaced = copying.superseded_runs(groups, seen=memory.copies, blocking=blocking, companions=companions)
+    superseded = (_still_there(memory.superseded, cases) | replaced) - companions
     findings = _findings(cases, groups=groups, superseded=superseded, nearing=settings.book.nearing)
     findings = with_neighbours(findings, blocking=blocking)
     orphans = frozenset(each.run for each in findings if each.kind is Kind.ORPHAN)
@@ -158,6 +160,7 @@ def judge(
         postmaster_start=snapshot.postmaster_start,
         copies=seen,
         superseded=superseded,
+        companions=companions,
         orphans=known,
         set_aside=set_aside,
         progress=progress,

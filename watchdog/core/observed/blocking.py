@@ -3,7 +3,7 @@
 This module knows no budgets and no findings.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from watchdog.core.observed.activity import Snapshot
@@ -12,7 +12,10 @@ from watchdog.core.observed.wait_events import LOCK
 
 @dataclass(frozen=True, slots=True)
 class Blocking:
-    """For each waiting pid, the pids that block it directly, as the server returned them in one statement.
+    """For each waiting pid, the pids that block it directly, as the server returned them.
+
+    `opaque` are blockers of which it is not known whether they wait themselves. The process that replays WAL on a
+    standby is one: it waits for sessions, and the server does not say for which.
 
     If one session holds a row lock and 200 sessions wait for it, the server names the holder to only one of them. The
     others wait for each other. So every method also counts sessions that are blocked through others.
@@ -22,6 +25,7 @@ class Blocking:
     """
 
     edges: Mapping[int, frozenset[int]]
+    opaque: frozenset[int] = frozenset()
     _bits: dict[int, int] = field(init=False, repr=False, compare=False, default_factory=dict)
     _behind: dict[int, int] = field(init=False, repr=False, compare=False, default_factory=dict)
 
@@ -45,12 +49,28 @@ class Blocking:
         """True if `waiter` waits for `pid`, directly or through other sessions."""
         return waiter != pid and bool(self._behind.get(waiter, 0) & self._bits.get(pid, 0))
 
-    def blocked(self, *pids: int) -> int:
-        """The number of sessions that wait for at least one of `pids`, directly or through other sessions."""
-        wanted = 0
+    def may_wait_for(self, waiter: int, pid: int) -> bool:
+        """True if `waiter` waits for `pid`, or for a process of which it is not known whom it waits for."""
+        return self.waits_for(waiter, pid) or bool(self._behind.get(waiter, 0) & self._all(self.opaque))
+
+    def blocked(self, *pids: int) -> int | None:
+        """The number of sessions that wait for at least one of `pids`, directly or through others.
+
+        It is None if it is not known of some session.
+        """
+        wanted, opaque, found = self._all(pids), self._all(self.opaque), 0
+        for waiter, behind in self._behind.items():
+            waits = bool(behind & wanted & ~self._bits[waiter])
+            if pids and not waits and behind & opaque:
+                return None
+            found += waits
+        return found
+
+    def _all(self, pids: Iterable[int]) -> int:
+        bits = 0
         for pid in pids:
-            wanted |= self._bits.get(pid, 0)
-        return sum(bool(behind & wanted & ~self._bits[waiter]) for waiter, behind in self._behind.items())
+            bits |= self._bits.get(pid, 0)
+        return bits
 
 
 def waiters(snapshot: Snapshot) -> list[int]:

@@ -3,6 +3,9 @@
 LOCK = "Lock"
 """Wait event type of a backend that waits for a heavyweight lock."""
 
+EXTENSION = "Extension"
+"""Wait event type of a backend that waits inside an extension, such as for the answer of a foreign server."""
+
 CLIENT_READ = "ClientRead"
 """Wait event of a backend that waits to read data from its client."""
 
