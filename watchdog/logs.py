@@ -38,6 +38,7 @@ class Event(StrEnum):
     STATEMENT_FAILED = "statement_failed"
     STATEMENT_RECOVERED = "statement_recovered"
     SERVER_UNTESTED = "server_untested"
+    CLOCK_STEPPED = "clock_stepped"
     OUTPUT_LOST = "output_lost"
     INTERNAL_ERROR = "internal_error"
     RELOADED = "reloaded"

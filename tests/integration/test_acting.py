@@ -10,12 +10,14 @@ from typing import Any
 
 import psycopg
 import pytest
+from support.acting import FREE, cancel_rule
 from support.callers import killable
 from support.gates import CANCELED, WAIT, Gates, acts_of, only_these_are_signalled
 from support.servers import Client, Connect, TestServer, make_server, start, until
 from support.watching import actor_on, answer, case_of, history, look_until, orphaned, verdict_of
 
 from watchdog.core.acting.acts import Outcome, Result
+from watchdog.core.acting.policy import Policy
 from watchdog.core.acting.verdicts import Withheld, withheld_reason
 from watchdog.core.present.look import Look
 from watchdog.demo.guardian import Guardian
@@ -160,7 +162,8 @@ async def test_a_loop_that_swallows_every_cancel_is_tried_three_times_with_growi
     holder = connect(role="etl_app")
     holder.execute("SELECT pg_advisory_lock(9)")
     pid = start(caller, BITES_NEVER, server)
-    with actor_on(server, tmp_path, interval=0.2) as cycle:
+    may_write = Policy((cancel_rule(writers=True),), FREE)  # a DO block may
+    with actor_on(server, tmp_path, policy=may_write, interval=0.2) as cycle:
         acts = await tried_in_vain(cycle, pid, tmp_path)
     assert [(act["attempt"], act["result"], act["outcome"]) for act in acts] == [
         (1, "signalled", "still_there"),

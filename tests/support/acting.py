@@ -21,6 +21,7 @@ from watchdog.core.observed.activity import Backend
 from watchdog.core.observed.census import Census
 from watchdog.core.observed.commands import Command, Commands, statement_key
 from watchdog.core.observed.sockets import StatementRun
+from watchdog.core.observed.steady import SteadyTime
 
 ARMED = ActingStatus(actor=1, disarm_reasons=())
 DRY = ActingStatus(actor=1, disarm_reasons=(DisarmReason.POLICY_MODE,))
@@ -100,6 +101,7 @@ class Play:
     policy_memory: PolicyMemory = field(default_factory=PolicyMemory)
     acts: list[ActResult] = field(default_factory=list)
     number: int = 0
+    stepped: float = 0
 
     def warm(self, *, at: float = -60) -> "Play":
         """Take a look in the past, so that the warm-up is over and the buckets of the limits are full."""
@@ -114,9 +116,15 @@ class Play:
         commands: Commands | None = None,
         sees_all: bool = True,
         gone: frozenset[StatementRun] = frozenset(),
+        step: float = 0,
     ) -> Step:
-        """One look at `rows`, `at` seconds after NOW. The ages of the rows are not adjusted."""
+        """One look at `rows`, `at` seconds after NOW. The ages of the rows are not adjusted.
+
+        `step` is by how many seconds the server's clock was stepped before this look.
+        """
+        self.stepped += step
         when = NOW + seconds(at)
+        steady = SteadyTime(when - seconds(self.stepped), seconds(step) if step else None)
         seen = snapshot(*rows, at=when, sees_all=sees_all)
         judgement, self.memory = judge(
             seen, settings=self.judge_settings, census=self.census, memory=self.memory, tick=True, gone=gone
@@ -129,6 +137,7 @@ class Play:
             interval=self.judge_settings.patience,
             memory=self.policy_memory,
             alive=alive,
+            steady=steady,
         )
         words = commands_of(*rows) if commands is None else commands
         decided = decide_on(followed, status=self.status, commands=words)

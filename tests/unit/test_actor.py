@@ -55,6 +55,7 @@ class Stage:
             judge_settings=judge_settings(book(roles={"web_app": 1}, grace=0.0), interval=INTERVAL),
             actor=self.actor,
             policy=Policy((cancel_rule(),), FREE),
+            elapsed=lambda: self.server.at.timestamp(),  # noqa: PLW0108  # `at` changes
         )
 
     async def look(self) -> Look:

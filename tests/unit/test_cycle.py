@@ -57,6 +57,7 @@ async def decided(source: Asked, *, remembered: Commands, read: Commands) -> Dec
         census=census(),
         policy=ONE_AT_A_TIME,
         interval=JUDGE_SETTINGS.interval,
+        at=NOW,
         memory=PolicyMemory(actor=ARMED.actor, since=NOW - seconds(1000), buckets={"orphans": Bucket(10.0, NOW)}),
     )
     return (await cycle._decided(followed, status=ARMED, asked=BackendLookup(commands=read))).decisions

@@ -80,7 +80,15 @@ class Actor:
             self.outbox.unwritten = before.outbox.unwritten
 
     async def status(  # what a look knows by now
-        self, memory: PolicyMemory, *, census: Census, complete: bool, tick: bool, policy: Policy, at: datetime
+        self,
+        memory: PolicyMemory,
+        *,
+        census: Census,
+        complete: bool,
+        tick: bool,
+        policy: Policy,
+        at: datetime,
+        steady: datetime,
     ) -> tuple[ActingStatus, PolicyMemory]:
         """Whether we may act now, and the memory. For a new actor, what the ledger knows is added to the memory."""
         came = await self._renew_lease(tick=tick)
@@ -92,7 +100,7 @@ class Actor:
             self._epoch, self._keys = self.arming.epoch, keys
             self.leadership.generation += 1
         self._decided_by = self.leadership.generation
-        memory = await self._recall(memory, limits=policy.limits, at=at)
+        memory = await self._recall(memory, limits=policy.limits, at=at, steady=steady)
         found = (
             *own,
             *self._reasons_of_ledger_and_lease(),
@@ -152,13 +160,13 @@ class Actor:
         if self.lease.disarm_reason is not None:
             yield self.lease.disarm_reason
 
-    async def _recall(self, memory: PolicyMemory, *, limits: Limits, at: datetime) -> PolicyMemory:
+    async def _recall(self, memory: PolicyMemory, *, limits: Limits, at: datetime, steady: datetime) -> PolicyMemory:
         """Read the ledger once for each new actor, but not while it fails or another pgwatchdog holds the lease."""
         generation = self.leadership.generation
         waits = self.outbox.failed or self.lease.disarm_reason in _NOT_US
         if self.outbox.ledger is None or self._recalled == generation or waits:
             return memory
-        recalled = await self.outbox.recall(memory, limits=limits, at=at)
+        recalled = await self.outbox.recall(memory, limits=limits, at=at, steady=steady)
         if recalled is None:
             return memory
         self._recalled = generation

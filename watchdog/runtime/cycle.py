@@ -4,7 +4,7 @@ This module owns when the server is asked for what. All decisions are made in th
 """
 
 import time
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
 from typing import Never
 
@@ -24,6 +24,7 @@ from watchdog.core.observed.census import Census
 from watchdog.core.observed.commands import UNREAD, BackendLookup, Commands, StatementKey, statement_key
 from watchdog.core.observed.sockets import StatementRun
 from watchdog.core.observed.statement_failures import failing
+from watchdog.core.observed.steady import Reading, SteadyTime, steady_time
 from watchdog.core.present.look import Look, LookTiming
 from watchdog.errors import ReadError
 from watchdog.runtime.ports import Acting, Sockets, Source
@@ -35,6 +36,12 @@ BACKENDS = "backends"
 
 BLOCKING = "blocking"
 """The name of the statement that asks who blocks whom."""
+
+
+def elapsed() -> float:
+    """Seconds by a clock that cannot be set and goes on while the machine sleeps."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
 
 NO_BACKEND = 1
 """A pid that is asked for where only the answer matters."""
@@ -60,6 +67,11 @@ class Cycle:
     memory: Memory = field(default_factory=Memory)
     policy_memory: PolicyMemory = field(default_factory=PolicyMemory)
     commands: Commands = field(default_factory=dict)
+    elapsed: Callable[[], float] = field(default=elapsed)
+    """Seconds by a clock that cannot be set."""
+
+    _clock: tuple[Reading, Reading] | None = None
+    """The first and the last reading of the server's clock."""
 
     def __post_init__(self, sockets: Sockets | None) -> None:
         """Create the sweeper of this cluster's sockets."""
@@ -97,6 +109,7 @@ class Cycle:
         self.source.inherit_state(before.source)
         self.memory = before.memory
         self.policy_memory = before.policy_memory
+        self._clock = before._clock  # noqa: SLF001  # of the same class
         self.actor.inherit_state(before.actor)
 
     def apply_config(self, other: "Cycle") -> None:
@@ -142,10 +155,12 @@ class Cycle:
         census = self.census or await self.take_census()
         if tick:  # not at a crossing, because its look must not wait for a sweep
             self.sweeper.sweep_if_due()
-        asked_at = time.monotonic()
+        asked_at, asked = time.monotonic(), self.elapsed()
         snapshot, took = await self.source.snapshot()
-        read_at = time.monotonic()
+        read_at, came = time.monotonic(), self.elapsed()
         timing = LookTiming(read_at, self.readings.place(snapshot.at, asked_at=asked_at, read_at=read_at))
+        placed = came - (read_at - timing.placed_at)
+        steady = self._steady(Reading(at=snapshot.at, asked=asked, came=came, placed=placed))
         gone = self.sweeper.confirm(snapshot)
         judgement, memory = await self._judged(snapshot, census=census, tick=tick, gone=gone)
         # A new actor reads the ledger before effects are observed, so that each effect is seen and reported once.
@@ -156,8 +171,9 @@ class Cycle:
             tick=tick,
             policy=self.policy,
             at=snapshot.at,
+            steady=steady.at,
         )
-        asked = await self._asked(snapshot, judgement, census=census, memory=policy_memory)
+        lookup = await self._asked(snapshot, judgement, census=census, memory=policy_memory)
         followed = follow_up(
             snapshot,
             judgement,
@@ -165,9 +181,10 @@ class Cycle:
             policy=self.policy,
             interval=self.judge_settings.patience,
             memory=policy_memory,
-            alive=asked.alive,
+            alive=lookup.alive,
+            steady=steady,
         )
-        decided = await self._decided(followed, status=status, asked=asked)
+        decided = await self._decided(followed, status=status, asked=lookup)
         results = await self.actor.carry_out(
             decided.decisions.due, memory=decided.memory, at=snapshot.at, read_at=read_at
         )
@@ -194,7 +211,13 @@ class Cycle:
             socket_visibility=self.sweeper.socket_visibility,
             timing=timing,
             statement_failures=self.source.statement_failures,
+            clock_step=steady.step,
         )
+
+    def _steady(self, reading: Reading) -> SteadyTime:
+        first, before = self._clock or (reading, reading)
+        self._clock = first, reading
+        return steady_time(reading, first=first, before=before)
 
     async def _asked(
         self, snapshot: Snapshot, judgement: Judgement, *, census: Census, memory: PolicyMemory

@@ -116,6 +116,15 @@ class LogSink:
                 hint=socket_words(look),
             )
 
+    def _clock(self, look: Look) -> None:
+        if look.clock_step is not None:
+            get_logger().warning(
+                Event.CLOCK_STEPPED,
+                server=look.server,
+                seconds=round(look.clock_step.total_seconds(), 3),
+                hint="runs that were there are not acted on until they have been watched for their budget and grace",
+            )
+
     def _statements(self, look: Look) -> None:
         """Say it when a statement beside the poll begins to fail, and when it no longer does."""
         now = failing(look.statement_failures)

@@ -129,13 +129,15 @@ def _since(look: Look) -> timedelta:
 
 async def _effect(cycle: Cycle, act: Act) -> ObservedEffect | None:
     """The first effect that later snapshots show. If there is none within PATIENCE seconds, it is STILL_THERE."""
-    acts = {act.finding.run: open_act(act, state=ActState.AWAITING_EFFECT)}
+    acts = {act.finding.run: open_act(act, state=ActState.AWAITING_EFFECT, at=act.at)}
     ends = time.monotonic() + PATIENCE
     while time.monotonic() < ends:
         await asyncio.sleep(PAUSE)
         snapshot, _ = await cycle.source.snapshot()
         asked = await cycle.source.backends(alive=vanished(acts, snapshot=snapshot))
-        effects, _ = follow(acts, snapshot=snapshot, alive=asked.alive, interval=timedelta(seconds=PATIENCE), tries=1)
+        effects, _ = follow(
+            acts, snapshot=snapshot, at=snapshot.at, alive=asked.alive, interval=timedelta(seconds=PATIENCE), tries=1
+        )
         if effects:
             return effects[0]
     return ObservedEffect(

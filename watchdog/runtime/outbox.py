@@ -59,7 +59,9 @@ class Outbox:
         self.ledger, self.failed, self.refused = ledger, False, False
         return True
 
-    async def recall(self, memory: PolicyMemory, *, limits: Limits, at: datetime) -> PolicyMemory | None:
+    async def recall(
+        self, memory: PolicyMemory, *, limits: Limits, at: datetime, steady: datetime
+    ) -> PolicyMemory | None:
         """The memory together with what the ledger knows about the last day. None if the ledger fails."""
         if self.ledger is None:
             return memory
@@ -70,7 +72,7 @@ class Outbox:
             self._note_failure(error)
             return None
         self._note_success()
-        return recall(memory, records, limits=limits, at=at)
+        return recall(memory, records, limits=limits, at=steady, ahead=steady - at)
 
     async def intend(self, acts: Sequence[Act]) -> bool:
         """True once the intents are durable. Without a ledger, true if all acts belong to a dry run."""

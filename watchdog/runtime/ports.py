@@ -131,7 +131,15 @@ class Acting(Protocol):
         """Take over from `before`, which acted on the same cluster through another session."""
 
     async def status(  # what a look knows by then
-        self, memory: PolicyMemory, *, census: Census, complete: bool, tick: bool, policy: Policy, at: datetime
+        self,
+        memory: PolicyMemory,
+        *,
+        census: Census,
+        complete: bool,
+        tick: bool,
+        policy: Policy,
+        at: datetime,
+        steady: datetime,
     ) -> tuple[ActingStatus, PolicyMemory]:
         """Whether it may act now, every reason why not, and the memory for the next steps."""
 

@@ -42,10 +42,18 @@ class ReadOnlyActor:
         """Do nothing, because there is no state."""
 
     async def status(  # the port's signature
-        self, memory: PolicyMemory, *, census: Census, complete: bool, tick: bool, policy: Policy, at: datetime
+        self,
+        memory: PolicyMemory,
+        *,
+        census: Census,
+        complete: bool,
+        tick: bool,
+        policy: Policy,
+        at: datetime,
+        steady: datetime,
     ) -> tuple[ActingStatus, PolicyMemory]:
         """Where the cluster stands."""
-        del tick, at
+        del tick, at, steady
         try:
             self.lease = await self.source.lease_holder()
         except ReadError:

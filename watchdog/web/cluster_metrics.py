@@ -120,6 +120,7 @@ class ClusterMetrics:
         self.series.set(reading.SOCKETS_VISIBLE, (), look.socket_visibility is SocketVisibility.SEEN)
         self.series.set(reading.IN_RECOVERY, (), look.snapshot.in_recovery)
         self.series.set(reading.SERVER_INFO, (look.census.version,), 1)
+        self.series.count(reading.CLOCK_STEPS, (), look.clock_step is not None)
         self.series.set(reading.SERVER_UNTESTED, (), is_untested(look.census.server_version))
         failures: dict[Labels, float] = {(name,): float(each.count) for name, each in look.statement_failures.items()}
         self.series.copy(reading.STATEMENT_FAILURES, failures)

@@ -14,6 +14,7 @@ CLUSTER_METRICS = (
     reading.POLLS,
     reading.POLL_FAILURES,
     reading.STATEMENT_FAILURES,
+    reading.CLOCK_STEPS,
     reading.CENSUS_FAILURES,
     reading.UNJUDGED_BACKENDS,
     reading.ROLE_STATEMENT_TIMEOUT_SECONDS,

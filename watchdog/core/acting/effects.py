@@ -18,6 +18,8 @@ from watchdog.core.observed.wait_events import CLIENT_WRITE
 COMES_BACK_WITHIN = timedelta(seconds=30)
 """Time after a cancel within which a new run with the same key counts as a retry of the cancelled one."""
 
+ZERO = timedelta(0)
+
 Transaction = tuple[int, datetime, datetime]
 """Pid, backend start and transaction start."""
 
@@ -53,11 +55,12 @@ def follow(
     acts: Mapping[Run, OpenAct],
     *,
     snapshot: Snapshot,
+    at: datetime,
     alive: frozenset[tuple[int, datetime]] | None,
     interval: timedelta,
     tries: int,
 ) -> tuple[list[ObservedEffect], dict[Run, OpenAct]]:
-    """The outcomes that this snapshot shows, and the acts that must still be remembered.
+    """The outcomes that this snapshot shows, and the acts that must still be remembered. `at` is the steady time.
 
     `alive` are sessions (pid and start) that are not in the snapshot and still there, idle. None: the server did not
     say, so nothing is known of acts whose rows are gone, and they are followed further.
@@ -70,7 +73,7 @@ def follow(
         if alive is None and session not in rows:
             kept[run] = act
             continue
-        pausing = snapshot.at - act.at < pause_after(act.attempts, interval=interval)
+        pausing = at - act.at < pause_after(act.attempts, interval=interval)
         seen = _observation(act, rows.get(session), alive=alive is not None and session in alive, pausing=pausing)
         effect, stays = observed(run, act, seen, at=snapshot.at, tries=tries)
         if effect is not None:
@@ -81,14 +84,17 @@ def follow(
 
 
 def came_back(
-    cancelled: Mapping[CopyKey, RecentCancel], *, cases: Iterable[Case], at: datetime
+    cancelled: Mapping[CopyKey, RecentCancel], *, cases: Iterable[Case], at: datetime, ahead: timedelta = ZERO
 ) -> tuple[list[Retry], dict[CopyKey, RecentCancel]]:
-    """The retries that have begun within `COMES_BACK_WITHIN` of a cancel, and the cancels to watch further."""
+    """The retries that have begun within `COMES_BACK_WITHIN` of a cancel, and the cancels to watch further.
+
+    `at` is the steady time, and `ahead` by how much it is ahead of the server's clock, which has the runs' starts.
+    """
     begun: dict[CopyKey, list[datetime]] = defaultdict(list)
     for case in cases:
         key = copy_key(case)
         if key is not None:
-            begun[key].append(case.run.start)
+            begun[key].append(case.run.start + ahead)
     retries = [
         Retry(key, cancel.rule, cancel.act)
         for key, cancel in cancelled.items()

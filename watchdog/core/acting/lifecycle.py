@@ -72,7 +72,10 @@ class Transition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenAct:
-    """What is remembered of the acts on one run while its row may be there. `id` and `at` are those of the last act."""
+    """What is remembered of the acts on one run while its row may be there.
+
+    `id` and `at` are those of the last act; `at` is a steady time.
+    """
 
     id: str
     rule: str
@@ -273,8 +276,8 @@ def closed_because(act: OpenAct) -> Withheld | None:
     return _CLOSED_BECAUSE.get(act.state)
 
 
-def open_act(act: Act, *, state: ActState) -> OpenAct:
-    """What is remembered of an act that has been carried out."""
+def open_act(act: Act, *, state: ActState, at: datetime) -> OpenAct:
+    """What is remembered of an act that has been carried out. `at` is its steady time."""
     finding = act.finding
     backend = finding.backend
     statement = backend.start(Clock.STATEMENT)
@@ -283,7 +286,7 @@ def open_act(act: Act, *, state: ActState) -> OpenAct:
         rule=act.rule.name,
         state=state,
         attempts=act.attempt,
-        at=act.at,
+        at=at,
         statement=None if statement is None else statement.at,
         transaction=None if backend.transaction is None else backend.transaction.at,
         clock=finding.clock,

@@ -22,7 +22,7 @@ from watchdog.core.observed.activity import Run
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyMemory:
-    """What policy remembers from one look for the next one.
+    """What policy remembers from one look for the next one. Its times are steady times (see `observed.steady`).
 
     Its size is bounded by the rows of the last look and by the times in `Limits`.
 
@@ -32,6 +32,7 @@ class PolicyMemory:
     - `acts` are the acts on runs that may still be there.
     - `shut` are the transactions in which no further attempt is made.
     - `breakers` are those that are open, and the failures that may open one.
+    - `watched` are the runs that were there when the server's clock was stepped, and since when we have watched them.
     - `misses` are the attempts on each session that signalled nobody.
     - `cancelled` are the recent cancels by key.
     - `resting` are the keys that rest, and until when.
@@ -46,6 +47,7 @@ class PolicyMemory:
     buckets: Buckets = field(default_factory=dict)
     last_act: datetime | None = None
     breakers: Breakers = field(default_factory=dict)
+    watched: Mapping[Run, datetime] = field(default_factory=dict)
     misses: Mapping[Session, Misses] = field(default_factory=dict)
     cancelled: Mapping[CopyKey, RecentCancel] = field(default_factory=dict)
     resting: Mapping[CopyKey, datetime] = field(default_factory=dict)
@@ -67,7 +69,7 @@ def record_result(
     state = state_after_answer(result.result, fetch_loop=act.is_on_fetch_loop)
     if state is None:
         return memory
-    memory = replace(memory, acts={**memory.acts, act.finding.run: open_act(act, state=state)}, last_act=at)
+    memory = replace(memory, acts={**memory.acts, act.finding.run: open_act(act, state=state, at=at)}, last_act=at)
     if state is not ActState.REFUSED:
         return memory
     return replace(memory, breakers=after_refusal(memory.breakers, role=backend.role, limits=limits, at=at))
@@ -131,6 +133,7 @@ def prune(memory: PolicyMemory, *, present: frozenset[Run], limits: Limits, at: 
         memory,
         said=frozenset(word for word in memory.said if word[0] in present),
         shut=frozenset(each for each in memory.shut if each[:2] in sessions),
+        watched={run: since for run, since in memory.watched.items() if run in present},
         misses={session: each for session, each in memory.misses.items() if session in sessions},
         breakers=pruned(memory.breakers, limits=limits, at=at),
         resting={key: until for key, until in memory.resting.items() if until > at},

@@ -181,6 +181,7 @@ class _Turn:
         return (
             protection(finding, rule=rule, context=self.context)
             or self._copies(finding)
+            or self._clock(finding)
             or self._patience(finding, rule)
             or self._history(finding)
             or (None if self._is_under_way(finding.run) else self._in_us(finding))
@@ -201,6 +202,18 @@ class _Turn:
         within = {case.run for case in group if case.budget is None or case.age < case.budget.crossing}
         left = within - self.taken - set(self.memory.acts)
         return Withheld.LAST_COPY if finding.run in within and not left - {finding.run} else None
+
+    def _clock(self, finding: Finding) -> Withheld | None:
+        """Withhold what rests on times of the server's clock until we have watched the run for as long ourselves."""
+        since = self.memory.watched.get(finding.run)
+        if since is None or Evidence.CLIENT_GONE in finding.evidence:
+            return None
+        left = None if finding.budget is None else since + finding.budget.crossing - self.at
+        if left is not None and left <= timedelta(0):
+            return None
+        if left is not None:
+            self.waits.append(left)
+        return Withheld.CLOCK_STEPPED
 
     def _patience(self, finding: Finding, rule: Rule) -> Withheld | None:
         budget = finding.budget

@@ -6,7 +6,7 @@ module does not read the ledger: it gets records.
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from watchdog.core.acting.acts import SUCCESSES, Outcome, Result
 from watchdog.core.acting.breakers import after_refusal, later_opened
@@ -50,15 +50,19 @@ class Recorded:
         return is_fetch_loop(self.clock, start=self.run.start, statement=self.statement)
 
 
-def recall(memory: PolicyMemory, records: Iterable[Recorded], *, limits: Limits, at: datetime) -> PolicyMemory:
+def recall(
+    memory: PolicyMemory, records: Iterable[Recorded], *, limits: Limits, at: datetime, ahead: timedelta = timedelta(0)
+) -> PolicyMemory:
     """Add the acts of the ledger to the memory. `records` are oldest first.
+
+    `at` is the steady time, and `ahead` by how much it is ahead of the server's clock, whose times the ledger has.
 
     Ineffective acts are counted from the records alone. If a breaker was opened both in the memory and in the records,
     the later time counts.
     """
     before = memory.breakers
     memory = replace(memory, breakers={})
-    known = list(records)
+    known = [_moved(each, by=ahead) for each in records]
     for each in known:
         memory = _with_act(memory, each)
         memory = _with_key(memory, each, limits=limits, at=at)
@@ -67,6 +71,13 @@ def recall(memory: PolicyMemory, records: Iterable[Recorded], *, limits: Limits,
         memory = _with_failure(memory, each, limits=limits)
     # Records without the cause do not close a breaker.
     return replace(memory, breakers=later_opened(before, memory.breakers))
+
+
+def _moved(each: Recorded, *, by: timedelta) -> Recorded:
+    def moved(at: datetime | None) -> datetime | None:
+        return None if at is None else at + by
+
+    return replace(each, at=each.at + by, outcome_at=moved(each.outcome_at), came_back_at=moved(each.came_back_at))
 
 
 def _with_act(memory: PolicyMemory, each: Recorded) -> PolicyMemory:

@@ -5,7 +5,7 @@ of the step before it, so that they cannot be called in another order. The calle
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from watchdog.core.acting.acts import ActResult, ObservedEffect
@@ -19,17 +19,22 @@ from watchdog.core.judging.judge import Judgement, Memory
 from watchdog.core.observed.activity import Snapshot
 from watchdog.core.observed.census import Census
 from watchdog.core.observed.commands import Commands
+from watchdog.core.observed.steady import SteadyTime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FollowedLook:
-    """A judged look, with the outcomes of earlier acts. `interval` is `JudgeSettings.patience`."""
+    """A judged look, with the outcomes of earlier acts.
+
+    `interval` is `JudgeSettings.patience`. `at` is the steady time, by which policy measures.
+    """
 
     snapshot: Snapshot
     judgement: Judgement
     census: Census
     policy: Policy
     interval: timedelta
+    at: datetime
     memory: PolicyMemory
     effects: tuple[ObservedEffect, ...] = ()
     retries: tuple[Retry, ...] = ()
@@ -53,19 +58,25 @@ def follow_up(  # all that is known of the look at this step
     interval: timedelta,
     memory: PolicyMemory,
     alive: frozenset[tuple[int, datetime]] | None,
+    steady: SteadyTime,
 ) -> FollowedLook:
     """Find the outcomes of earlier acts. A snapshot without the rows of other roles shows no outcomes.
 
     `alive` are sessions (pid and start) that are not in the snapshot and still there, idle; None where the
     server did not say.
     """
+    at = steady.at
+    if steady.step is not None:  # what was running then may be younger or older than its row says
+        memory = replace(memory, watched=dict.fromkeys((case.run for case in judgement.cases), at))
     effects: list[ObservedEffect] = []
     retries: list[Retry] = []
     if snapshot.sees_all:
-        limits, at = policy.limits, snapshot.at
-        effects, acts = follow(memory.acts, snapshot=snapshot, alive=alive, interval=interval, tries=limits.tries)
+        limits = policy.limits
+        effects, acts = follow(
+            memory.acts, snapshot=snapshot, at=at, alive=alive, interval=interval, tries=limits.tries
+        )
         memory = record_effects(memory, effects=effects, acts=acts, limits=limits, at=at)
-        retries, cancelled = came_back(memory.cancelled, cases=judgement.cases, at=at)
+        retries, cancelled = came_back(memory.cancelled, cases=judgement.cases, at=at, ahead=at - snapshot.at)
         memory = back_off(memory, retries=retries, cancelled=cancelled, limits=limits, at=at)
     return FollowedLook(
         snapshot=snapshot,
@@ -73,6 +84,7 @@ def follow_up(  # all that is known of the look at this step
         census=census,
         policy=policy,
         interval=interval,
+        at=at,
         memory=memory,
         effects=tuple(effects),
         retries=tuple(retries),
@@ -83,7 +95,7 @@ def decide_on(look: FollowedLook, *, status: ActingStatus, commands: Commands) -
     """Decide on the findings. It can be called again with the same look when more first words have been read."""
     decisions, memory = decide(
         look.judgement,
-        at=look.snapshot.at,
+        at=look.at,
         policy=look.policy,
         status=status,
         context=ProtectionContext(look.census, look.policy.protect, commands),
@@ -98,7 +110,7 @@ def conclude(look: DecidedLook, results: Iterable[ActResult], *, judged: Memory)
 
     `judged` is the judge's memory after this look.
     """
-    at, memory, limits = look.followed.snapshot.at, look.memory, look.followed.policy.limits
+    at, memory, limits = look.followed.at, look.memory, look.followed.policy.limits
     for result in results:
         memory = record_result(memory, result, limits=limits, interval=look.followed.interval, at=at)
     present = frozenset(case.run for case in look.followed.judgement.cases) | judged.set_aside

@@ -39,6 +39,7 @@ class Withheld(StrEnum):
     COMMAND_UNREADABLE = "command_unreadable"
     COMMAND_UNREAD = "command_unread"
     LAST_COPY = "last_copy"
+    CLOCK_STEPPED = "clock_stepped"
     PATIENCE = "patience"
     REFUSED = "refused"
     INEFFECTIVE = "ineffective"
@@ -61,6 +62,7 @@ PASSING = frozenset(
     {
         Withheld.COMMAND_UNREAD,
         Withheld.LAST_COPY,
+        Withheld.CLOCK_STEPPED,
         Withheld.PATIENCE,
         Withheld.BACKING_OFF,
         Withheld.RESTING,

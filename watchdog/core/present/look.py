@@ -58,6 +58,8 @@ class Look:
     socket_visibility: SocketVisibility = SocketVisibility.NOT_ASKED
     timing: LookTiming = LookTiming()
     statement_failures: StatementFailures = field(default_factory=dict)
+    clock_step: timedelta | None = None
+    """By how much the server's clock was stepped since the look before, if it was."""
 
     @property
     def disarmed(self) -> tuple[DisarmReason, ...]:

@@ -49,6 +49,12 @@ STATEMENT_FAILURES = Metric(
     help="Statements beside the poll that failed, by the name of the statement.",
     labels=("server", "statement"),
 )
+CLOCK_STEPS = Metric(
+    name="clock_steps_total",
+    type=Type.COUNTER,
+    help="Times that the server's clock was found stepped against our own elapsed time.",
+    labels=SERVER,
+)
 CENSUS_FAILURES = Metric(
     name="census_failures_total",
     type=Type.COUNTER,
