@@ -282,6 +282,13 @@ async def test_probes_are_shallow_and_ready_waits_for_the_first_try(server: Test
             await recorder.until(lambda seen: seen.unread())
             late = await asyncio.to_thread(get, f"{address}readyz")
             reload = await asyncio.to_thread(get, f"{address}-/reload", data=b"")
+            told = {
+                origin: (await asyncio.to_thread(get, f"{address}-/reload", data=b"", origin=origin)).text
+                for origin in ("https://elsewhere.example", "null", address.rstrip("/"))
+            }
+    foreign, none, own = told.values()
+    assert foreign == none == "A page of another site may not reload pgwatchdog.\n"
+    assert own == reload.text
     assert (early.status, healthy.status, late.status) == (503, 200, 200)
     assert reload.status == 403
 

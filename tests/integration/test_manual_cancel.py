@@ -130,7 +130,10 @@ def test_what_is_not_the_run_that_was_looked_at_or_protected_is_not_touched(
     done = command("cancel", "-c", str(file), "main", str(young), "--start", begun)
     assert "neither an orphan nor a duplicate" in done.stderr
     assert {each["pid"] for each in findings(file)} == {pid, protected}
-    assert command("history", "-c", str(file)).stdout == "Nothing on record.\n"
+    seen = command("history", "-c", str(file))
+    assert (seen.returncode, seen.stdout) == (0, "Nothing on record.\n")
+    assert "there is no ledger yet at sqlite:" in seen.stderr
+    assert list(file.parent.glob("*.db*")) == [], "whoever reads makes no ledger that the daemon then cannot write"
 
 
 def test_a_disarm_file_stops_people_as_well(server: TestServer, connect: Connect, file: Path) -> None:

@@ -279,7 +279,7 @@ class SchemaContract:
         store.answer((), effects=[effect("a1")], came_back=[("a1", NOW)])
         assert [each.id for each in store.recall("main", since=NOW - seconds(60), at=NOW)] == ["a2", "a1"]
         assert [list(row) for row in store.history(Wanted(limit=1))] == [ACTS.c.keys()]
-        assert store.prune(NOW) == 1
+        assert store.prune(NOW, keep=seconds(0)) == 1
         store.close()
         assert counted(url) == (1, 2), "it is not counted back"
         migrated(url, ADD_NOTE)

@@ -303,9 +303,26 @@ class StoreContract:
 
     def test_prune_drops_what_is_older_and_says_how_much(self, store: Store, url: str) -> None:
         store.intend([act(f"a{n}", at=NOW - timedelta(days=n)) for n in range(5)])
-        assert store.prune(NOW - timedelta(days=2)) == 2
+        assert store.prune(NOW, keep=timedelta(days=2)) == 2
         assert [row["id"] for row in rows(url)] == ["a0", "a1", "a2"], "what is exactly as old stays"
-        assert store.prune(NOW - timedelta(days=2)) == 0
+        assert store.prune(NOW, keep=timedelta(days=2)) == 0
+
+    def test_a_clock_that_is_ahead_prunes_nothing_that_is_younger_than_the_newest_act_allows(
+        self, store: Store, url: str
+    ) -> None:
+        store.intend([act(f"a{n}", at=NOW - timedelta(days=n)) for n in range(5)])
+        assert store.prune(NOW + timedelta(days=1000), keep=timedelta(days=3)) == 2, "from a day after the newest"
+        assert [row["id"] for row in rows(url)] == ["a0", "a1", "a2"]
+
+    def test_a_store_that_only_reads_writes_nothing(self, store: Store, url: str) -> None:
+        store.intend([act("a1")])
+        reader = Store(url, read_only=True)
+        assert [row["id"] for row in reader.history(Wanted())] == ["a1"]
+        with pytest.raises(LedgerError):
+            reader.intend([act("a2")])
+        store.close()
+        reader.close()
+        assert [row["id"] for row in Store(url, read_only=True).history(Wanted())] == ["a1"], "also when nobody writes"
 
     def test_a_closed_store_opens_again_by_itself(self, store: Store, url: str) -> None:
         store.intend([act("a1")])

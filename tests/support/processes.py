@@ -26,9 +26,11 @@ class Answer:
     text: str
 
 
-def get(url: str, *, data: bytes | None = None) -> Answer:
+def get(url: str, *, data: bytes | None = None, origin: str | None = None) -> Answer:
+    """`origin` is the site of the page from which a browser sends the request."""
+    request = urllib.request.Request(url, data=data, headers={} if origin is None else {"Origin": origin})
     try:
-        with urllib.request.urlopen(url, data=data, timeout=10) as response:
+        with urllib.request.urlopen(request, timeout=10) as response:
             return Answer(response.status, response.read().decode())
     except urllib.error.HTTPError as error:
         with error:

@@ -183,6 +183,11 @@ async def test_other_rules_make_a_new_actor_and_the_same_ones_do_not() -> None:
     changed.policy = Policy((cancel_rule(name="others"),), FREE)
     stage.cycle.apply_config(changed)
     assert (await stage.look()).status.actor == before + 1
+    shorter = Stage(server=stage.server, ledger=stage.ledger).cycle
+    shorter.policy = changed.policy
+    shorter.judge_settings = judge_settings(book(roles={"web_app": 0.5}, grace=0.0), interval=INTERVAL)
+    stage.cycle.apply_config(shorter)
+    assert (await stage.look()).status.actor == before + 2, "a budget decides as well"
 
 
 async def test_another_ledger_makes_a_new_actor_that_reads_it() -> None:

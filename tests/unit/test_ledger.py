@@ -442,7 +442,7 @@ async def test_the_writer_puts_intents_answers_and_effects_on_record(url: str) -
     ]
     recalled = await writer.recall("main", since=NOW, at=NOW + seconds(5))
     assert [each.id for each in recalled] == ["a0", "a1", "a2", "a3"]
-    assert await writer.prune(NOW + seconds(1)) == 4
+    assert await writer.prune(NOW + seconds(1), keep=seconds(0)) == 4
 
 
 async def test_calls_are_done_one_after_the_other_in_the_order_in_which_they_came(url: str) -> None:
@@ -508,7 +508,7 @@ async def _recalled(writer: Writer) -> None:
 
 
 async def _pruned(writer: Writer) -> None:
-    await writer.prune(NOW)
+    await writer.prune(NOW, keep=seconds(0))
 
 
 async def test_an_intent_that_comes_too_late_is_marked_and_one_that_was_queued_is_not_written_at_all(

@@ -103,7 +103,7 @@ class _Ledgers:
 
     async def prune(self) -> None:
         if self.writer is not None:
-            await self.writer.prune(datetime.now(UTC) - self.keep)
+            await self.writer.prune(datetime.now(UTC), keep=self.keep)
 
 
 def _acting(

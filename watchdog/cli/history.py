@@ -18,7 +18,7 @@ from watchdog.core.present.escapes import printable
 from watchdog.core.present.phrases import span
 from watchdog.errors import UsageError
 from watchdog.ledger.history import Wanted, as_values
-from watchdog.ledger.store import Store
+from watchdog.ledger.store import Store, shown
 
 WIDTH = 100
 Act = Mapping[str, Any]  # a row of the ledger
@@ -62,11 +62,15 @@ def history(  # noqa: PLR0913, PLR0917  # one option for each column that can be
         since=begin,
         limit=limit,
     )
-    store = Store(settings.ledger_url)
-    try:
-        acts = store.history(wanted)
-    finally:
-        store.close()
+    store = Store(settings.ledger_url, read_only=True)
+    if store.is_missing:
+        typer.echo(f"pgwatchdog: there is no ledger yet at {shown(settings.ledger_url)}", err=True)
+        acts = []
+    else:
+        try:
+            acts = store.history(wanted)
+        finally:
+            store.close()
     typer.echo(_table(acts) if form is Output.TABLE else _lines(acts), nl=False)
 
 

@@ -1,6 +1,6 @@
 """The query for acts that match a filter, and one act as JSON values. Opens no database."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from typing import Any
@@ -30,9 +30,9 @@ class Wanted:
     limit: int = MAX_SHOWN
 
 
-def query_of(wanted: Wanted) -> Select[Any]:  # the rows have the types of the database
-    """The SELECT for the acts that match, newest first."""
-    query = select(ACTS)
+def query_of(wanted: Wanted, *, columns: Collection[str]) -> Select[Any]:  # the rows have the types of the database
+    """The SELECT for the acts that match, newest first. `columns` are those that the table has."""
+    query = select(*(column for column in ACTS.c if column.name in columns))
     for each in fields(Wanted):
         value = getattr(wanted, each.name)
         if value is not None and each.name in ACTS.c:

@@ -9,14 +9,17 @@ import stat
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from sqlite3 import Connection as SQLiteConnection
+from sqlite3 import OperationalError, connect
 from typing import Any
+from urllib.parse import quote
 
-from sqlalchemy import URL, Connection, Engine, create_engine, delete, event, insert, select, update
+from sqlalchemy import URL, Connection, Engine, create_engine, delete, event, func, insert, inspect, select, update
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy.pool import NullPool
 
 from watchdog.core.acting.acts import Act, ObservedEffect, Outcome, Result
 from watchdog.core.acting.recall import Recorded
@@ -50,6 +53,9 @@ class Store:
 
     url: str
     steps: Sequence[Step] = STEPS
+    read_only: bool = False
+    """Neither create nor migrate anything. A file that we made would lock out the daemon that runs as another user."""
+
     _engine: Engine | None = field(default=None, init=False)
     _sqlite_path: Path | None = field(default=None, init=False)
     _identity: tuple[int, int] | None = field(default=None, init=False)
@@ -97,14 +103,32 @@ class Store:
         return records[::-1]
 
     def history(self, wanted: Wanted) -> list[dict[str, Any]]:  # the rows have the types of the database
-        """The acts that match `wanted`, newest first."""
+        """The acts that match `wanted`, newest first. Columns that an older schema lacks are None."""
         with self._transaction() as connection:
-            return [dict(row) for row in connection.execute(query_of(wanted)).mappings()]
+            if not inspect(connection).has_table(ACTS.name):
+                return []
+            there = {column["name"] for column in inspect(connection).get_columns(ACTS.name)}
+            rows = connection.execute(query_of(wanted, columns=there)).mappings()
+            return [dict.fromkeys(ACTS.c.keys()) | dict(row) for row in rows]
 
-    def prune(self, before: datetime) -> int:
-        """Delete the acts that were intended before `before`. Returns how many were deleted."""
+    @property
+    def is_missing(self) -> bool:
+        """True if the file of a SQLite ledger is not there."""
+        path = _sqlite_path(make_url(self.url))
+        return path is not None and not path.exists()
+
+    def prune(self, now: datetime, *, keep: timedelta) -> int:
+        """Delete the acts that were intended longer than `keep` ago. Returns how many were deleted.
+
+        It is counted back from `now`, or from a day after the newest act if that is earlier: a clock of ours that is
+        ahead must not delete everything.
+        """
         with self._transaction() as connection:
-            return connection.execute(delete(ACTS).where(ACTS.c.intended_at < before)).rowcount
+            newest = connection.execute(select(func.max(ACTS.c.intended_at))).scalar()
+            if newest is None:
+                return 0
+            from_when = min(now, newest + timedelta(days=1))
+            return connection.execute(delete(ACTS).where(ACTS.c.intended_at < from_when - keep)).rowcount
 
     def open(self) -> None:
         """Connect and migrate the schema, unless that has been done already."""
@@ -134,10 +158,11 @@ class Store:
         if self._engine is not None and self._identity != _identity_of(self._sqlite_path):
             self.close()
         if self._engine is None:
-            engine = _engine_of(self.url)
+            engine = _engine_of(self.url, read_only=self.read_only)
             try:
-                with engine.begin() as connection:
-                    migrate(connection, self.steps)
+                if not self.read_only:
+                    with engine.begin() as connection:
+                        migrate(connection, self.steps)
             except BaseException:
                 engine.dispose()
                 raise
@@ -225,7 +250,7 @@ def _identity_of(path: Path | None) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-def _engine_of(url: str) -> Engine:
+def _engine_of(url: str, *, read_only: bool) -> Engine:
     """An engine. It does not connect yet.
 
     Raises:
@@ -237,16 +262,37 @@ def _engine_of(url: str) -> Engine:
     try:
         if parsed.get_backend_name() != "sqlite":
             options = f"-c synchronous_commit=on -c statement_timeout={int(BUSY_SECONDS * 1000)}"
+            options += " -c default_transaction_read_only=on" if read_only else ""
             arguments = {"connect_timeout": 3, "options": options, "application_name": "pgwatchdog-ledger"}
             asked = {key: str(value) for key, value in parsed.query.items()}
             arguments |= system_roots(asked, env=os.environ, bundles=BUNDLES)
             return create_engine(parsed, pool_size=1, max_overflow=1, pool_pre_ping=True, connect_args=arguments)
+        if read_only:
+            path = _sqlite_path(parsed) or Path()
+            return create_engine("sqlite://", creator=lambda: _read_only(path), poolclass=NullPool)
         engine = create_engine(parsed, connect_args={"timeout": BUSY_SECONDS})
     except (FileNotFoundError, NoSuchModuleError) as error:
         raise LedgerError(f"ledger {shown(url)}: {error}") from error
     event.listen(engine, "connect", _configure_sqlite)
     event.listen(engine, "begin", _begin_sqlite)
     return engine
+
+
+def _read_only(path: Path) -> SQLiteConnection:
+    """A connection that only reads.
+
+    A file in WAL mode cannot be read so while nobody has it open, because its index would have to be made. Then nobody
+    writes, and it can be read as one that does not change.
+    """
+    address = f"file:{quote(str(path))}?mode=ro"
+    try:
+        connection = connect(address, uri=True, timeout=BUSY_SECONDS)
+        connection.execute("SELECT count(*) FROM sqlite_master")
+    except OperationalError:
+        if not path.exists() or path.with_name(f"{path.name}-wal").exists():
+            raise
+        return connect(f"{address}&immutable=1", uri=True)
+    return connection
 
 
 def _configure_sqlite(connection: SQLiteConnection, _: object) -> None:

@@ -11,7 +11,7 @@ import queue
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from watchdog.core.acting.acts import Act, ActResult, ObservedEffect, Result
@@ -83,14 +83,14 @@ class Writer:
         """
         return await self._run(lambda: self.store.recall(server, since=since, at=at))
 
-    async def prune(self, before: datetime) -> int:
-        """Delete the acts that were intended before `before`. Returns how many were deleted.
+    async def prune(self, now: datetime, *, keep: timedelta) -> int:
+        """Delete the acts that were intended longer than `keep` ago (see `Store.prune`). Returns how many.
 
         Raises:
             LedgerError: the deletion failed or took too long.
 
         """
-        return await self._run(lambda: self.store.prune(before))
+        return await self._run(lambda: self.store.prune(now, keep=keep))
 
     async def _run(self, call: Callable[[], T], *, late: Callable[[], object] | None = None) -> T:
         waiter: asyncio.Future[T] = asyncio.get_running_loop().create_future()

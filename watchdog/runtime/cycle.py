@@ -113,8 +113,9 @@ class Cycle:
         self.actor.inherit_state(before.actor)
 
     def apply_config(self, other: "Cycle") -> None:
-        """Take on a new configuration."""
-        self.actor.apply_config(other.actor, rules_changed=self.policy != other.policy)
+        """Take on a new configuration. What decides on this cluster is its rules, and its budgets, jobs and poolers."""
+        rules_changed = (self.policy, self.judge_settings) != (other.policy, other.judge_settings)
+        self.actor.apply_config(other.actor, rules_changed=rules_changed)
         self.judge_settings, self.policy = other.judge_settings, other.policy
 
     async def take_census(self) -> Census:

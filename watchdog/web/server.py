@@ -1,8 +1,11 @@
 """The HTTP server: metrics, findings, page and probes. Every response is made from the last completed looks."""
 
+import json
 import os
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 from aiohttp import web
 
@@ -12,7 +15,44 @@ from watchdog.errors import UsageError
 from watchdog.web.exposition import CONTENT_TYPE, Exposition
 from watchdog.web.page import Page
 
-States = Callable[[], list[tuple[str, Look | Unread | None]]]
+State = tuple[str, Look | Unread | None]
+States = Callable[[], list[State]]
+
+MIN_AGE = 1.0
+"""Seconds for which a text is shown again although a cluster has been looked at since."""
+
+
+@dataclass(slots=True)
+class Rendered:
+    """A text that is made of the newest states, and made again only when one of them is new.
+
+    Many readers at once would otherwise keep the event loop from its looks and acts.
+    """
+
+    states: States
+    render: Callable[[list[State]], str]
+    _of: list[State] | None = None
+    _text: str = ""
+    _made_at: float = 0.0
+
+    def text(self) -> str:
+        """The text."""
+        now, states = time.monotonic(), self.states()
+        if self._of is None or (now - self._made_at >= MIN_AGE and not _same(states, self._of)):
+            self._of, self._text, self._made_at = states, self.render(states), now
+        return self._text
+
+
+def _same(states: list[State], others: list[State]) -> bool:
+    return len(states) == len(others) and all(
+        name == known and state is before for (name, state), (known, before) in zip(states, others, strict=True)
+    )
+
+
+def _is_own(request: web.Request) -> bool:
+    """True unless a browser says that a page of another site sends the request. Other clients send no Origin."""
+    origin = request.headers.get("Origin")
+    return origin is None or urlsplit(origin).netloc == request.host
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +68,7 @@ class Shown:
 
 def application(shown: Shown) -> web.Application:
     """The routes. Neither the health probe nor the readiness probe queries a database."""
-    page = Page()
+    as_page, as_json = _page_of(shown), _findings_of(shown)
 
     async def metrics(request: web.Request) -> web.Response:
         headers = {"Content-Type": CONTENT_TYPE, "Vary": "Accept-Encoding"}
@@ -38,12 +78,10 @@ def application(shown: Shown) -> web.Application:
         return web.Response(body=await shown.exposition.gzipped(), headers=headers)
 
     async def findings(_: web.Request) -> web.Response:
-        judges = shown.judges()
-        records = [cluster_record(state, server=server, judges=judges) for server, state in shown.states()]
-        return web.json_response({"clusters": records})
+        return web.Response(text=as_json.text(), content_type="application/json")
 
     async def front(_: web.Request) -> web.Response:
-        return web.Response(text=page.render(shown.states(), judges=shown.judges()), content_type="text/html")
+        return web.Response(text=as_page.text(), content_type="text/html")
 
     async def healthy(_: web.Request) -> web.Response:
         return web.Response(text="pgwatchdog is healthy.\n")
@@ -53,11 +91,8 @@ def application(shown: Shown) -> web.Application:
             return web.Response(text="pgwatchdog is ready.\n")
         return web.Response(text="Not every cluster has been tried yet.\n", status=503)
 
-    async def reload(_: web.Request) -> web.Response:
-        if shown.reload is None:
-            return web.Response(text="Reloading over HTTP is off: set web.lifecycle, or send SIGHUP.\n", status=403)
-        problems = shown.reload()
-        return web.Response(text="".join(f"{line}\n" for line in problems), status=500 if problems else 200)
+    async def reload(request: web.Request) -> web.Response:
+        return _reloaded(request, shown)
 
     app = web.Application()
     app.add_routes(
@@ -71,6 +106,28 @@ def application(shown: Shown) -> web.Application:
         ]
     )
     return app
+
+
+def _reloaded(request: web.Request, shown: Shown) -> web.Response:
+    if not _is_own(request):
+        return web.Response(text="A page of another site may not reload pgwatchdog.\n", status=403)
+    if shown.reload is None:
+        return web.Response(text="Reloading over HTTP is off: set web.lifecycle, or send SIGHUP.\n", status=403)
+    problems = shown.reload()
+    return web.Response(text="".join(f"{line}\n" for line in problems), status=500 if problems else 200)
+
+
+def _page_of(shown: Shown) -> Rendered:
+    page = Page()
+    return Rendered(shown.states, lambda states: page.render(states, judges=shown.judges()))
+
+
+def _findings_of(shown: Shown) -> Rendered:
+    def render(states: list[State]) -> str:
+        judges = shown.judges()
+        return json.dumps({"clusters": [cluster_record(each, server=server, judges=judges) for server, each in states]})
+
+    return Rendered(shown.states, render)
 
 
 @dataclass(slots=True)
