@@ -17,6 +17,7 @@ from support.servers import Client, Connect, TestServer, make_server, start, unt
 from support.watching import actor_on, answer, case_of, history, look_until, orphaned, verdict_of
 
 from watchdog.core.acting.acts import Outcome, Result
+from watchdog.core.acting.limits import Limits
 from watchdog.core.acting.policy import Policy
 from watchdog.core.acting.verdicts import Withheld, withheld_reason
 from watchdog.core.present.look import Look
@@ -254,3 +255,28 @@ async def test_the_open_session_sees_and_acts_when_no_other_can_be_opened(guardi
         for each in opened:
             each.close()
         server.embedded.stop()
+
+
+async def test_a_run_that_renames_itself_all_the_time_keeps_nobody_from_being_cancelled(
+    server: TestServer, connect: Connect, tmp_path: Path
+) -> None:
+    """One unprivileged statement, older than all others, that every attempt misses."""
+    renaming = connect()
+    sql = (
+        "SELECT set_config('application_name', 'x' || g, false), pg_sleep(0.0005) FROM generate_series(1, 200000) AS g"
+    )
+    pid = start(renaming, sql, server)
+    limits = Limits(pause=timedelta(0))
+    with actor_on(server, tmp_path, policy=Policy((cancel_rule(),), limits), interval=0.2) as cycle:
+        await look_until(cycle, lambda look: orphaned(look, pid))
+        others = [connect() for _ in range(3)]
+        pids = {start(each, "SELECT pg_sleep(60)", server) for each in others}
+        ended: set[int] = set()
+        while ended < pids:
+            look = await look_until(cycle, lambda look: look.effects)
+            ended |= {each.run.pid for each in look.effects}
+        left = await look_until(cycle, lambda look: withheld_reason(verdict_of(look, pid)) is Withheld.KEEPS_CHANGING)
+    assert [answer(each) for each in others] == [CANCELED] * 3
+    assert left.status.disarm_reasons == (), "no breaker has opened, and nothing is disarmed"
+    tried = [(act["result"], act["outcome"]) for act in history(tmp_path) if act["pid"] == pid]
+    assert tried == [("moved_on", None)] * 4
