@@ -33,6 +33,7 @@ class MemoryServer:
     idle: dict[int, datetime] = field(default_factory=dict)
     waits: dict[int, int] = field(default_factory=dict)
     at: datetime = NOW
+    boot: datetime = BOOT
     lease_holder: "MemorySource | None" = None
     census: Census = field(default_factory=census)
     away: bool = False
@@ -98,7 +99,7 @@ class MemorySource:
         rows = tuple(_aged(row, at=server.at) for row in server.running.values())
         seen = Snapshot(
             at=server.at,
-            postmaster_start=BOOT,
+            postmaster_start=server.boot,
             in_recovery=False,
             sees_all=server.census.sees_all,
             backends=rows,

@@ -2,8 +2,10 @@
 
 import asyncio
 import threading
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,7 @@ from support.builders import BOOT, NOW, backend, book, judge_settings, seconds
 from support.memory_ledger import MemoryLedger
 from support.memory_source import MemoryServer, MemorySource
 
-from watchdog.core.acting.acts import Act, Outcome, Result
+from watchdog.core.acting.acts import Act, CancelTarget, Outcome, Result
 from watchdog.core.acting.policy import Policy
 from watchdog.core.acting.protections import Protect
 from watchdog.core.acting.status import DisarmReason
@@ -386,3 +388,79 @@ async def test_one_late_answer_about_the_disarm_file_does_not_make_every_cluster
     one.actor._disarm_file = DisarmFile()
     await other.look()
     assert other.actor.leadership.generation == number
+
+
+@pytest.mark.parametrize("cancels", [1, 5])
+async def test_an_act_that_has_begun_when_it_is_stopped_gets_its_answer_on_record(
+    cancels: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = await Stage().warm()
+    stage.server.run()
+    reached, go_on = asyncio.Event(), asyncio.Event()
+    real = MemorySource.cancel
+
+    async def slowly(source: MemorySource, target: CancelTarget, *, act: str) -> tuple[Result, Withheld | None, str]:
+        reached.set()
+        await go_on.wait()
+        return await real(source, target, act=act)
+
+    monkeypatch.setattr(MemorySource, "cancel", slowly)
+    look = asyncio.create_task(stage.look())
+    await reached.wait()
+    for _ in range(cancels):
+        look.cancel()
+        await asyncio.sleep(0)
+    go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await look
+    [act] = await stage.ledger.recall("main", since=NOW, at=stage.server.at)
+    assert act.result is Result.SIGNALLED
+
+
+async def test_an_act_that_hangs_holds_up_a_stop_for_its_deadline_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = await Stage().warm()
+    stage.server.run()
+    stage.cycle.deadline = 0.2
+    reached = asyncio.Event()
+
+    async def never(_: MemorySource, __: CancelTarget, *, act: str) -> tuple[Result, Withheld | None, str]:
+        del act
+        reached.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    monkeypatch.setattr(MemorySource, "cancel", never)
+    look = asyncio.create_task(stage.look())
+    await reached.wait()
+    begun = time.monotonic()
+    look.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await look
+    assert time.monotonic() - begun < 0.2 * 5
+
+
+async def test_after_a_restart_of_the_server_the_outcome_of_what_was_open_is_unknown() -> None:
+    stage = await Stage().warm()
+    stage.server.ignores_cancels = True
+    pid = stage.server.run()
+    await stage.look()
+    stage.server.boot += timedelta(hours=1)
+    stage.server.leave(pid)
+    look = await stage.look()
+    assert [each.outcome for each in look.effects] == [Outcome.UNKNOWN]
+    assert stage.cycle.policy_memory.acts == {}
+
+
+async def test_the_end_of_a_run_whose_answer_was_lost_is_no_success_of_the_act() -> None:
+    stage = await Stage().warm()
+    stage.server.ignores_cancels = True
+    pid = stage.server.run()
+    await stage.look()
+    for each in stage.ledger.rows.values():
+        each |= {"result": None, "outcome": None}
+    other = Stage(server=stage.server, ledger=stage.ledger, pid=2)
+    stage.cycle.close()
+    stage.server.lease_holder = None
+    stage.server.leave(pid)
+    look = await other.look()
+    assert [each.outcome for each in look.effects] == [Outcome.UNKNOWN]

@@ -25,6 +25,7 @@ from watchdog.core.acting.verdicts import Hand, Withheld
 from watchdog.core.judging.cases import is_fetch_loop
 from watchdog.core.observed.activity import Clock, Run
 
+AWAITING = {ActState.AWAITING_EFFECT, ActState.UNANSWERED}
 RUN = Run(7, NOW - seconds(1000), NOW - seconds(100))
 TRIES = 3
 
@@ -46,6 +47,14 @@ awaiting_effect  ended                - ended                         - ended
 awaiting_effect  between_statements   - between_statements            - between_statements
 awaiting_effect  moved_on             - moved_on                      - moved_on
 awaiting_effect  transaction_goes_on  - transaction_goes_on           - transaction_goes_on
+unanswered       in_pause             unanswered                      unanswered
+unanswered       still_there          retryable still_there           ineffective ineffective
+unanswered       waits_for_client     pending waits_for_client        pending waits_for_client
+unanswered       loop_goes_on         - unknown                       - unknown
+unanswered       ended                - unknown                       - unknown
+unanswered       between_statements   - unknown                       - unknown
+unanswered       moved_on             - unknown                       - unknown
+unanswered       transaction_goes_on  - unknown                       - unknown
 retryable        in_pause             retryable                       ineffective ineffective
 retryable        still_there          retryable                       ineffective ineffective
 retryable        waits_for_client     pending waits_for_client        pending waits_for_client
@@ -160,7 +169,7 @@ def test_what_is_on_record_leads_to_the_state_in_which_a_daemon_that_ran_through
     result: Result | None, outcome: Outcome | None
 ) -> None:
     left = state_on_record(result, outcome, hand=Hand.SIGNAL, fetch_loop=False)
-    answered = state_after_answer(result or Result.TIMED_OUT, fetch_loop=False)
+    answered = ActState.UNANSWERED if result is None else state_after_answer(result, fetch_loop=False)
     if answered is None:
         assert left is None
     elif outcome in SUCCESSES or outcome is Outcome.ENDED_LATE:
@@ -177,15 +186,15 @@ def test_what_is_on_record_leads_to_the_state_in_which_a_daemon_that_ran_through
 def test_an_intent_without_an_answer_may_have_been_carried_out() -> None:
     signal = state_on_record(None, None, hand=Hand.SIGNAL, fetch_loop=False)
     rehearsed = state_on_record(None, None, hand=Hand.REHEARSE, fetch_loop=False)
-    assert (signal, rehearsed) == (Transition(ActState.AWAITING_EFFECT), Transition(ActState.REHEARSED))
+    assert (signal, rehearsed) == (Transition(ActState.UNANSWERED), Transition(ActState.REHEARSED))
 
 
 def test_what_a_state_means_for_the_next_decision() -> None:
     acts = {state: opened(state) for state in ActState}
-    assert {state for state, act in acts.items() if awaits_effect(act)} == {ActState.AWAITING_EFFECT}
+    assert {state for state, act in acts.items() if awaits_effect(act)} == AWAITING
     under_way = {state for state, act in acts.items() if is_under_way(act, rehearses=True)}
-    assert under_way == {ActState.AWAITING_EFFECT, ActState.REHEARSED}
-    assert {state for state, act in acts.items() if is_under_way(act, rehearses=False)} == {ActState.AWAITING_EFFECT}
+    assert under_way == AWAITING | {ActState.REHEARSED}
+    assert {state for state, act in acts.items() if is_under_way(act, rehearses=False)} == AWAITING
     closed = {state: reason for state, act in acts.items() if (reason := closed_because(act)) is not None}
     assert closed == {
         ActState.PENDING: Withheld.WAITS_FOR_CLIENT,

@@ -124,6 +124,7 @@ def _acting(
         ),
         policy=settings.policy,
         sockets=sockets,
+        deadline=settings.timeout.total_seconds(),
     )
 
 

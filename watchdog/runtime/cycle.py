@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
 from typing import Never
 
-from watchdog.core.acting.acts import Result
+from watchdog.core.acting.acts import ActResult, Result
 from watchdog.core.acting.effects import vanished
 from watchdog.core.acting.lifecycle import ActState
 from watchdog.core.acting.memory import PolicyMemory
@@ -27,6 +27,7 @@ from watchdog.core.observed.statement_failures import failing
 from watchdog.core.observed.steady import Reading, SteadyTime, steady_time
 from watchdog.core.present.look import Look, LookTiming
 from watchdog.errors import ReadError
+from watchdog.runtime.finish import finished
 from watchdog.runtime.ports import Acting, Sockets, Source
 from watchdog.runtime.sweeper import Sweeper
 from watchdog.runtime.timetable import Readings
@@ -67,6 +68,9 @@ class Cycle:
     memory: Memory = field(default_factory=Memory)
     policy_memory: PolicyMemory = field(default_factory=PolicyMemory)
     commands: Commands = field(default_factory=dict)
+    deadline: float = 3.0
+    """Seconds for which an act that has begun may go on when the cycle is stopped."""
+
     elapsed: Callable[[], float] = field(default=elapsed)
     """Seconds by a clock that cannot be set."""
 
@@ -186,13 +190,8 @@ class Cycle:
             steady=steady,
         )
         decided = await self._decided(followed, status=status, asked=lookup)
-        results = await self.actor.carry_out(
-            decided.decisions.due, memory=decided.memory, at=snapshot.at, read_at=read_at
-        )
-        self._wants_census |= any(each.result is Result.NOT_PERMITTED for each in results)
-        self.policy_memory = conclude(decided, results, judged=memory)
-        self.memory = memory
-        await self.actor.record(results, effects=followed.effects, retries=followed.retries, at=snapshot.at)
+        # A stop between a signal and its record would lose the answer.
+        results = await finished(self._act(decided, judged=memory, read_at=read_at), deadline=self.deadline)
         return Look(
             server=self.server,
             snapshot=snapshot,
@@ -214,6 +213,16 @@ class Cycle:
             statement_failures=self.source.statement_failures,
             clock_step=steady.step,
         )
+
+    async def _act(self, decided: DecidedLook, *, judged: Memory, read_at: float) -> list[ActResult]:
+        """Carry out what is due, remember it, and put it on record together with what came of earlier acts."""
+        followed, at = decided.followed, decided.followed.snapshot.at
+        results = await self.actor.carry_out(decided.decisions.due, memory=decided.memory, at=at, read_at=read_at)
+        self._wants_census |= any(each.result is Result.NOT_PERMITTED for each in results)
+        self.policy_memory = conclude(decided, results, judged=judged)
+        self.memory = judged
+        await self.actor.record(results, effects=followed.effects, retries=followed.retries, at=at)
+        return results
 
     def _steady(self, reading: Reading) -> SteadyTime:
         first, before = self._clock or (reading, reading)

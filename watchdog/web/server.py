@@ -4,7 +4,7 @@ import json
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from aiohttp import web
@@ -31,9 +31,9 @@ class Rendered:
 
     states: States
     render: Callable[[list[State]], str]
-    _of: list[State] | None = None
-    _text: str = ""
-    _made_at: float = 0.0
+    _of: list[State] | None = field(default=None, init=False)
+    _text: str = field(default="", init=False)
+    _made_at: float = field(default=0.0, init=False)
 
     def text(self) -> str:
         """The text."""

@@ -58,7 +58,8 @@ class Outcome(StrEnum):
     - `ineffective`: the statement still runs after the last attempt.
     - `ended_late`: the statement has ended after it was called ineffective.
     - `ended_by_itself`: a run whose cancel was rehearsed has ended.
-    - `unknown`: the ledger was read by a new actor before the outcome was known.
+    - `unknown`: it will not be known: the answer was lost with the process, the server was restarted or is another one,
+      or the ledger was read by a new actor before the outcome was known.
     """
 
     ENDED = "ended"

@@ -23,6 +23,8 @@ class ActState(StrEnum):
 
     - `rehearsed`: the cancel was rehearsed.
     - `awaiting_effect`: a signal was or may have been sent, and its effect is not known yet.
+    - `unanswered`: the process that acted ended before it had the answer. It will never be known whether a signal was
+      sent, so an end of the run is no success of the act.
     - `retryable`: the last attempt had no effect, and another attempt may follow.
     - `pending`: the server waits for the client to read, so the signal stays pending. It ends the statement when the
       client reads on. No further attempt is made.
@@ -32,6 +34,7 @@ class ActState(StrEnum):
 
     REHEARSED = "rehearsed"
     AWAITING_EFFECT = "awaiting_effect"
+    UNANSWERED = "unanswered"
     RETRYABLE = "retryable"
     PENDING = "pending"
     REFUSED = "refused"
@@ -139,6 +142,14 @@ def _awaiting_effect() -> Row:
     } | _over_as_seen()
 
 
+def _unanswered() -> Row:
+    """After an act whose answer is lost: as after a signal, but how the run ended says nothing about the act."""
+    ended = Transition(None, Outcome.UNKNOWN)
+    over = dict.fromkeys((*OVER, Observation.LOOP_GOES_ON), (ended, ended))
+    waits = {Observation.IN_PAUSE: (Transition(ActState.UNANSWERED), Transition(ActState.UNANSWERED))}
+    return {**_awaiting_effect(), **waits, **over}
+
+
 def _retryable() -> Row:
     """After an attempt without effect, which has been reported: another attempt may follow while one is left."""
     stays = Transition(ActState.RETRYABLE)
@@ -168,6 +179,7 @@ def _over_as_seen() -> dict[Observation, tuple[Transition, Transition]]:
 TRANSITIONS: Mapping[ActState, Row] = {
     ActState.REHEARSED: _rehearsed(),
     ActState.AWAITING_EFFECT: _awaiting_effect(),
+    ActState.UNANSWERED: _unanswered(),
     ActState.RETRYABLE: _retryable(),
     ActState.PENDING: _pending(),
     ActState.REFUSED: _closed(ActState.REFUSED, over=Transition(None)),
@@ -220,8 +232,11 @@ def state_on_record(
 
     A `result` of None means that the process ended before it had the answer, so the signal may have been sent.
     """
-    unanswered = Result.REHEARSED if hand is Hand.REHEARSE else Result.TIMED_OUT
-    state = state_after_answer(result or unanswered, fetch_loop=fetch_loop)
+    state: ActState | None
+    if result is None:
+        state = ActState.REHEARSED if hand is Hand.REHEARSE else ActState.UNANSWERED
+    else:
+        state = state_after_answer(result, fetch_loop=fetch_loop)
     if state is None:
         return None
     if outcome in SUCCESSES or outcome is Outcome.ENDED_LATE:
@@ -254,8 +269,13 @@ def pause_after(attempts: int, *, interval: timedelta) -> timedelta:
 
 
 def awaits_effect(act: OpenAct) -> bool:
-    """True if a signal was sent and its effect is not known yet."""
-    return act.state is ActState.AWAITING_EFFECT
+    """True if a signal was or may have been sent and its effect is not known yet."""
+    return act.state in (ActState.AWAITING_EFFECT, ActState.UNANSWERED)
+
+
+def may_have_cancelled(outcome: Outcome | None, *, answered: bool) -> bool:
+    """True if the end of the run is, or may be, the work of an act. A retry of such a run lets its key rest."""
+    return outcome in SUCCESSES or (outcome is Outcome.UNKNOWN and not answered)
 
 
 def takes_share(act: OpenAct) -> bool:

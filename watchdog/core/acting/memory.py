@@ -11,13 +11,21 @@ from datetime import datetime, timedelta
 from watchdog.core.acting.acts import SUCCESSES, ActResult, ObservedEffect, Outcome
 from watchdog.core.acting.breakers import Breakers, after_failure, after_refusal, after_success, pruned
 from watchdog.core.acting.effects import RecentCancel, Retry, Transaction, transaction_of
-from watchdog.core.acting.lifecycle import SIGNALLED_NOBODY, ActState, OpenAct, open_act, state_after_answer
+from watchdog.core.acting.lifecycle import (
+    SIGNALLED_NOBODY,
+    ActState,
+    OpenAct,
+    awaits_effect,
+    may_have_cancelled,
+    open_act,
+    state_after_answer,
+)
 from watchdog.core.acting.limits import Buckets, Limits
 from watchdog.core.acting.misses import ROW_HAS_CHANGED, Misses, Session, missed
 from watchdog.core.acting.verdicts import Hand
 from watchdog.core.judging.copies import CopyKey
 from watchdog.core.judging.evidence import Kind
-from watchdog.core.observed.activity import Run
+from watchdog.core.observed.activity import Run, Snapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +37,7 @@ class PolicyMemory:
     - `actor` is the number of the actor (see `ActingStatus`), `since` the time of its first look.
     - `said` are the verdicts that have been reported: run, rule name, and the reason for withholding.
     - `found` is the time since which each run is a finding of a kind.
+    - `postmaster_start` is that of the server of the last look. After a restart or a failover no run is there any more.
     - `acts` are the acts on runs that may still be there.
     - `shut` are the transactions in which no further attempt is made.
     - `breakers` are those that are open, and the failures that may open one.
@@ -40,6 +49,7 @@ class PolicyMemory:
 
     actor: int | None = None
     since: datetime | None = None
+    postmaster_start: datetime | None = None
     said: frozenset[tuple[Run, str, str]] = frozenset()
     found: Mapping[tuple[Run, Kind], datetime] = field(default_factory=dict)
     acts: Mapping[Run, OpenAct] = field(default_factory=dict)
@@ -75,6 +85,25 @@ def record_result(
     return replace(memory, breakers=after_refusal(memory.breakers, role=backend.role, limits=limits, at=at))
 
 
+def on_server(memory: PolicyMemory, snapshot: Snapshot) -> tuple[PolicyMemory, list[ObservedEffect]]:
+    """The memory for the server that was read, and the outcome `unknown` of acts whose effect can not be seen any more.
+
+    After a restart, or a failover behind one address, a row that is gone shows nothing: its session may go on
+    elsewhere.
+    """
+    before, memory = memory.postmaster_start, replace(memory, postmaster_start=snapshot.postmaster_start)
+    if before is None or before == snapshot.postmaster_start:
+        return memory, []
+    effects = [
+        ObservedEffect(
+            id=act.id, run=run, rule=act.rule, hand=act.hand, outcome=Outcome.UNKNOWN, at=snapshot.at, regret=False
+        )
+        for run, act in memory.acts.items()
+        if awaits_effect(act) or act.state in (ActState.PENDING, ActState.REHEARSED)
+    ]
+    return replace(memory, acts={}, shut=frozenset(), misses={}, watched={}, cancelled={}), effects
+
+
 def record_effects(
     memory: PolicyMemory,
     *,
@@ -93,7 +122,8 @@ def record_effects(
         transaction = transaction_of(effect.run, before)
         if effect.outcome is Outcome.TRANSACTION_GOES_ON and transaction is not None:
             shut.add(transaction)
-        if effect.outcome in SUCCESSES and before.key is not None:
+        answered = before.state is not ActState.UNANSWERED
+        if may_have_cancelled(effect.outcome, answered=answered) and before.key is not None:
             cancelled[before.key] = RecentCancel(before.at, before.rule, before.id)
         breakers = count_outcome(breakers, effect.outcome, rule=before.rule, role=before.role, limits=limits, at=at)
     return replace(memory, breakers=breakers, acts=acts, cancelled=cancelled, shut=frozenset(shut))

@@ -8,10 +8,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from watchdog.core.acting.acts import SUCCESSES, Outcome, Result
+from watchdog.core.acting.acts import Outcome, Result
 from watchdog.core.acting.breakers import after_refusal, later_opened
 from watchdog.core.acting.effects import COMES_BACK_WITHIN, RecentCancel
-from watchdog.core.acting.lifecycle import ActState, OpenAct, state_on_record
+from watchdog.core.acting.lifecycle import ActState, OpenAct, may_have_cancelled, state_on_record
 from watchdog.core.acting.limits import Limits
 from watchdog.core.acting.memory import PolicyMemory, count_outcome
 from watchdog.core.acting.verdicts import Hand
@@ -128,6 +128,6 @@ def _with_key(memory: PolicyMemory, each: Recorded, *, limits: Limits, at: datet
     if each.came_back_at is not None:
         until = each.came_back_at + limits.rest
         return replace(memory, resting={**memory.resting, each.key: until}) if until > at else memory
-    if each.outcome in SUCCESSES and at - each.at <= COMES_BACK_WITHIN:
+    if may_have_cancelled(each.outcome, answered=each.result is not None) and at - each.at <= COMES_BACK_WITHIN:
         return replace(memory, cancelled={**memory.cancelled, each.key: RecentCancel(each.at, each.rule, each.id)})
     return memory

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 
 from watchdog.core.acting.acts import ActResult, ObservedEffect
 from watchdog.core.acting.effects import Retry, came_back, follow
-from watchdog.core.acting.memory import PolicyMemory, back_off, prune, record_effects, record_result
+from watchdog.core.acting.memory import PolicyMemory, back_off, on_server, prune, record_effects, record_result
 from watchdog.core.acting.policy import Policy, decide
 from watchdog.core.acting.protections import ProtectionContext
 from watchdog.core.acting.status import ActingStatus
@@ -68,6 +68,7 @@ def follow_up(  # all that is known of the look at this step
     at = steady.at
     if steady.step is not None:  # what was running then may be younger or older than its row says
         memory = replace(memory, watched=dict.fromkeys((case.run for case in judgement.cases), at))
+    memory, lost = on_server(memory, snapshot)
     effects: list[ObservedEffect] = []
     retries: list[Retry] = []
     if snapshot.sees_all:
@@ -86,7 +87,7 @@ def follow_up(  # all that is known of the look at this step
         interval=interval,
         at=at,
         memory=memory,
-        effects=tuple(effects),
+        effects=(*lost, *effects),
         retries=tuple(retries),
     )
 
