@@ -256,7 +256,7 @@ async def test_in_dry_run_two_daemons_have_one_lease_and_count_a_run_once(
     recorders = Recorder(), Recorder()
     for name in ("0", "1"):
         (tmp_path / name).mkdir()
-    config = armed(server.dsn("canceller"), None, policy="dry-run", cluster="dry-run")
+    config = armed(server.dsn("canceller"), None, policy="dry-run", cluster="mode: dry-run")
     async with (
         daemon_on(tmp_path / "0", config, sinks=(recorders[0],)) as (_, one),
         daemon_on(tmp_path / "1", config, sinks=(recorders[1],)) as (_, two),

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection
 from support.gates import CANCELED
+from support.imitation import ENFORCE
 from support.ledgers import rows
 from support.processes import get, samples
 from support.servers import Connect, TestServer, start
@@ -27,7 +28,7 @@ from watchdog.ledger.store import Store
 def config(server: TestServer, ledger: Path) -> str:
     return (
         "poll: {interval: 1s, census_interval: 2s, timeout: 1s}\n"
-        f'clusters: [{{name: main, dsn: "{server.dsn("canceller")}", mode: enforce}}]\n'
+        f'clusters: [{{name: main, dsn: "{server.dsn("canceller")}", {ENFORCE}}}]\n'
         "budgets: {grace: 0s, roles: {web_app: 1s}}\n"
         "policy:\n"
         "  mode: enforce\n"

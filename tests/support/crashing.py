@@ -26,6 +26,7 @@ from typing import Any
 import psycopg
 from sqlalchemy.engine import make_url
 
+from support.imitation import ENFORCE
 from support.ledgers import rows
 from support.processes import environment
 from support.servers import PATIENCE, TestServer, until
@@ -116,7 +117,7 @@ class Lane:
         return (
             "poll: {interval: 1s, census_interval: 2s, timeout: 1s}\n"
             'web: {listen: "127.0.0.1:0"}\n'
-            f'clusters: [{{name: main, dsn: "{self.server.dsn("canceller", database=self.database)}", mode: enforce,'
+            f'clusters: [{{name: main, dsn: "{self.server.dsn("canceller", database=self.database)}", {ENFORCE},'
             f" lease_database: {self.database}}}]\n"
             "budgets: {grace: 0s, roles: {web_app: 1s}}\n"
             "policy:\n"

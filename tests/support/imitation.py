@@ -4,6 +4,7 @@ It says 19.0 to its clients, and its progress function knows REPACK and refuses 
 marks a database that is made later as one of 18 and then refuses to connect to it, until `mark` was called.
 """
 
+import os
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
@@ -13,6 +14,10 @@ import psycopg
 from watchdog.demo.server import EmbeddedServer
 
 IMITATED, REAL = 19, 18
+
+ENFORCE = "mode: enforce" + (", allow_untested: true" if os.environ.get("PGWATCHDOG_TEST_POSTGRES") == "19" else "")
+"""What arms a cluster in a test that is about something else: an untested server is not acted on without leave."""
+
 SETTINGS = {"allow_system_table_mods": "on"}
 
 _SQL = Path(__file__).with_name("imitate19.sql")

@@ -15,6 +15,7 @@ from typing import Any
 
 from support.acting import cancel_rule
 from support.builders import book
+from support.imitation import ENFORCE
 from support.processes import COMMAND, DaemonProcess, environment, samples
 from support.servers import Client, TestServer, start, until
 from watchdog.cli.wiring import IDLE_INTERVALS
@@ -51,14 +52,14 @@ def armed(
     ledger: Path | None,
     *,
     policy: str = "enforce",
-    cluster: str = "enforce",
+    cluster: str = ENFORCE,
     disarm_file: Path | None = None,
     lease_database: str = "postgres",
 ) -> str:
     """The configuration of a daemon, which is armed by default. The budget of web_app is 1 s."""
     return (
         f"poll: {{interval: {INTERVAL:g}s, census_interval: 2s, timeout: {TIMEOUT:g}s}}\n"
-        f'clusters: [{{name: main, dsn: "{dsn}", mode: {cluster}, lease_database: {lease_database}}}]\n'
+        f'clusters: [{{name: main, dsn: "{dsn}", {cluster}, lease_database: {lease_database}}}]\n'
         "budgets: {grace: 0s, roles: {web_app: 1s, etl_app: 1min}}\n"
         f"policy:\n  mode: {policy}\n"
         '  rules: [{name: orphans, finding: orphan, evidence: [over_budget], roles: ["*"], action: cancel}]\n'
