@@ -10,7 +10,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help demo test test-matrix matrix-binaries truth bench faults lint format golden docs pins build clean
+.PHONY: help demo test test-matrix matrix-binaries image-base truth bench faults lint format golden docs pins build clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -31,6 +31,9 @@ test-matrix: matrix-binaries ## The integration tests against PostgreSQL 14 to 1
 
 matrix-binaries: $(STAMP) ## Fetch the servers of the matrix into .cache, once
 	@PYTHONPATH=tests $(BIN)/python -m support.matrix
+
+image-base: $(STAMP) ## Make the base system of the image test in .cache, once; wants root and debootstrap
+	@PYTHONPATH=tests $(BIN)/python -m support.base_system
 
 truth: $(STAMP) ## Compare what is found with what labelled callers know; some minutes, writes docs/truth.md
 	@PYTHONPATH=tests $(BIN)/python -m truth.run

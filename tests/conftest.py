@@ -3,7 +3,6 @@
 import os
 import shutil
 import signal
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import NoReturn
 
 import psycopg
 import pytest
+from support.demos import public_directory
 from support.imitation import IMITATED
 from support.matrix import VERSIONS, binaries_of
 from support.servers import Client, Connect, MakeRole, TestServer, make_server
@@ -159,9 +159,8 @@ def missing() -> Callable[[str], NoReturn]:
 @pytest.fixture
 def public_folder() -> Iterator[Path]:
     """A folder that every user may pass through: a server may run as another one."""
-    with tempfile.TemporaryDirectory(prefix="pgwatchdog-demo-") as name:
-        Path(name).chmod(0o755)
-        yield Path(name)
+    with public_directory() as folder:
+        yield folder
 
 
 @pytest.fixture

@@ -5,10 +5,14 @@ import re
 import signal
 import subprocess
 import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from support.demos import LAST_LINE, SECOND_ROUND, Row, demo, read_until, rounds, table, when
+from support.demos import LAST_LINE, SECOND_ROUND, Row, demo, public_directory, read_until, rounds, table, when
 from support.processes import command, get, get_json, samples
 from support.servers import until
 
@@ -42,12 +46,38 @@ def descendants(folder: Path) -> list[int]:
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class Play:
+    """A demo that has played both rounds, the folder that it works in, and what it has printed."""
+
+    process: "subprocess.Popen[str]"
+    folder: Path
+    text: str
+
+
+@pytest.fixture(scope="module")
+def plays() -> Iterator[tuple[Play, Play]]:
+    """A demo that ends by itself and one that stays up, played side by side because a play is mostly waiting."""
+    # The demos end before the pool, so that its threads have nothing more to read.
+    with (
+        ThreadPoolExecutor(2) as pool,
+        public_directory() as one,
+        public_directory() as other,
+        demo(one) as ending,
+        demo(other, "--keep") as staying,
+    ):
+        read = pool.map(read_until, (ending, staying), (LAST_LINE, "pgwatchdog history -c"))
+        text, text_of_staying = read
+        yield Play(ending, one, text), Play(staying, other, text_of_staying)
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_the_demo_tells_every_story_in_both_rounds_and_leaves_nothing_behind(public_folder: Path) -> None:
-    with demo(public_folder) as process:
-        text = read_until(process, LAST_LINE)
-        assert process.wait(timeout=30) == 0
+@pytest.mark.xdist_group("plays")
+def test_the_demo_tells_every_story_in_both_rounds_and_leaves_nothing_behind(plays: tuple[Play, Play]) -> None:
+    play, _ = plays
+    assert play.process.wait(timeout=30) == 0
+    text = play.text
     rows = table(text)
     assert sorted(rows) == list("ABCDEFGHIJK")
     assert len(rows["E"]) == 3
@@ -63,57 +93,53 @@ def test_the_demo_tells_every_story_in_both_rounds_and_leaves_nothing_behind(pub
     assert_ended_by_the_server_alone(rows)
     assert_left_alone_as_a_writer(rows["K"], text)
     assert_as_summed_up(text)
-    until(lambda: not descendants(public_folder), timeout=30, what="the end of every process")
-    assert list(public_folder.iterdir()) == []
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda n: n.name)
-def test_a_demo_that_is_interrupted_or_killed_leaves_nothing_behind(
-    public_folder: Path, number: signal.Signals
-) -> None:
-    with demo(public_folder) as process:
-        read_until(process, "client killed, server as it comes")
-        assert_ends_without_a_trace(process, public_folder, number)
+    until(lambda: not descendants(play.folder), timeout=30, what="the end of every process")
+    assert list(play.folder.iterdir()) == []
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(240)
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=lambda n: n.name)
-def test_a_demo_that_is_interrupted_or_killed_in_its_armed_round_leaves_nothing_behind(
-    public_folder: Path, number: signal.Signals
-) -> None:
-    with demo(public_folder) as process:
-        read_until(process, SECOND_ROUND)
-        read_until(process, "cancelled (")
-        assert_ends_without_a_trace(process, public_folder, number)
+def test_a_demo_that_is_interrupted_or_killed_leaves_nothing_behind() -> None:
+    assert_each_ends_without_a_trace(
+        signal.SIGINT, signal.SIGTERM, signal.SIGKILL, after=("client killed, server as it comes",)
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+def test_a_demo_that_is_interrupted_or_killed_in_its_armed_round_leaves_nothing_behind() -> None:
+    assert_each_ends_without_a_trace(signal.SIGINT, signal.SIGKILL, after=(SECOND_ROUND, "cancelled ("))
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_armed_it_ends_every_orphan_soon_and_touches_nobody_else_and_stays_up_in_dry_run(public_folder: Path) -> None:
-    with demo(public_folder, "--keep") as process:
-        text = read_until(process, "pgwatchdog history -c")
-        dry_run, armed = rounds(text)
-        for application in ORPHANS:
-            named, ended = (when(armed, application, news) for news in ("orphan", "the work has ended"))
-            assert len(named) == len(ended)
-            assert all(-1 < over - at < 4 for at, over in zip(named, ended, strict=True)), application
-        for application in INNOCENT_CALLERS:
-            assert when(dry_run, application, "the caller has had what it wanted"), application
-            assert when(armed, application, "the caller has had what it wanted"), application
-        assert "has failed" not in text
-        assert "would be cancelled" not in armed
-        assert re.search(ON_RECORD, text)
-        assert_the_ledger_knows_orphans_alone(public_folder)
-        shown = command("history", "-c", text.rpartition("pgwatchdog history -c ")[2].strip(), "--format", "json")
-        assert shown.returncode == 0
-        assert len(shown.stdout.splitlines()) in {6, 7}
-        assert_it_reports_only(re.findall(r"http://127\.0\.0\.1:\d+/", text)[-1])
-        begun = time.monotonic()
-        process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=30) == 130
-        assert time.monotonic() - begun < 30
-    until(lambda: not descendants(public_folder), timeout=30, what="the end of every process")
+@pytest.mark.xdist_group("plays")
+def test_armed_it_ends_every_orphan_soon_and_touches_nobody_else_and_stays_up_in_dry_run(
+    plays: tuple[Play, Play],
+) -> None:
+    _, play = plays
+    text = play.text
+    dry_run, armed = rounds(text)
+    for application in ORPHANS:
+        named, ended = (when(armed, application, news) for news in ("orphan", "the work has ended"))
+        assert len(named) == len(ended)
+        assert all(-1 < over - at < 4 for at, over in zip(named, ended, strict=True)), application
+    for application in INNOCENT_CALLERS:
+        assert when(dry_run, application, "the caller has had what it wanted"), application
+        assert when(armed, application, "the caller has had what it wanted"), application
+    assert "has failed" not in text
+    assert "would be cancelled" not in armed
+    assert re.search(ON_RECORD, text)
+    assert_the_ledger_knows_orphans_alone(play.folder)
+    shown = command("history", "-c", text.rpartition("pgwatchdog history -c ")[2].strip(), "--format", "json")
+    assert shown.returncode == 0
+    assert len(shown.stdout.splitlines()) in {6, 7}
+    assert_it_reports_only(re.findall(r"http://127\.0\.0\.1:\d+/", text)[-1])
+    begun = time.monotonic()
+    play.process.send_signal(signal.SIGINT)
+    assert play.process.wait(timeout=30) == 130
+    assert time.monotonic() - begun < 30
+    until(lambda: not descendants(play.folder), timeout=30, what="the end of every process")
 
 
 def assert_ended_when_armed(row: Row) -> None:
@@ -158,7 +184,30 @@ def assert_as_summed_up(text: str) -> None:
     assert re.search(r"Left alone: K \(writer\)\. Not touched: (B, )?F, G, H, I, J\.", text)
 
 
-def assert_ends_without_a_trace(process: "subprocess.Popen[str]", folder: Path, number: signal.Signals) -> None:
+def assert_each_ends_without_a_trace(*numbers: signal.Signals, after: tuple[str, ...]) -> None:
+    """Play a demo for each signal, side by side, and send the signal once it has printed the lines `after`."""
+    failures = []
+    # The demos end before the pool, as in `plays`.
+    with ThreadPoolExecutor(len(numbers)) as pool, ExitStack() as stack:
+        ending = {}
+        for number in numbers:
+            folder = stack.enter_context(public_directory())
+            process = stack.enter_context(demo(folder))
+            ending[number] = pool.submit(assert_ends_without_a_trace, process, folder, number, after=after)
+        for number, each in ending.items():
+            error = each.exception()
+            if isinstance(error, Exception):
+                error.add_note(f"this demo was ended by {number.name}")
+                failures.append(error)
+    if failures:
+        raise ExceptionGroup("not every demo has ended as it should", failures)
+
+
+def assert_ends_without_a_trace(
+    process: "subprocess.Popen[str]", folder: Path, number: signal.Signals, *, after: tuple[str, ...]
+) -> None:
+    for line in after:
+        read_until(process, line)
     assert len(descendants(folder)) > 5
     process.send_signal(number)
     code = process.wait(timeout=40)

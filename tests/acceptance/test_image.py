@@ -1,17 +1,18 @@
 """The image, built from a local base and run with a read-only root as its own user, watching a real server."""
 
 import os
-import platform
-import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
 import pytest
-from support.processes import get, samples
+from support.base_system import base_system, make, mounts_below
+from support.processes import environment, get, samples
 from support.servers import TestServer, until
 
 from watchdog.demo.guardian import Guardian
@@ -22,6 +23,10 @@ ROOT = Path(__file__).parents[2]
 BASE, IMAGE = "localhost/pgwatchdog-base:test", "localhost/pgwatchdog:test"
 
 
+MAKE = "import sys, pathlib, support.base_system as s; s.make(pathlib.Path(sys.argv[1]), bootstrap=sys.argv[2])"
+"""A program that makes a base system, to be killed meanwhile."""
+
+
 def buildah(*arguments: str, tool: str) -> str:
     env = {**os.environ, "STORAGE_DRIVER": "vfs", "BUILDAH_ISOLATION": "chroot"}
     done = subprocess.run([tool, *arguments], capture_output=True, text=True, check=False, env=env, cwd=ROOT)
@@ -29,28 +34,15 @@ def buildah(*arguments: str, tool: str) -> str:
     return done.stdout.strip()
 
 
-@pytest.fixture(scope="module")
-def base_root() -> Path:
-    """A Debian with Python and nothing else, made once."""
-    return ROOT / ".cache" / f"base-{platform.freedesktop_os_release()['VERSION_CODENAME']}"
-
-
 @pytest.fixture
-def image_root(tool: Callable[[str], str], missing: Callable[[str], NoReturn], base_root: Path) -> Iterator[Path]:
+def image_root(tool: Callable[[str], str], missing: Callable[[str], NoReturn]) -> Iterator[Path]:
     """The file system of the built image."""
     if os.geteuid() != 0:
         missing("building an image here needs root")
-    builder, bootstrap = tool("buildah"), tool("debootstrap")
-    if not base_root.exists():
-        fresh = base_root.with_suffix(".new")
-        shutil.rmtree(fresh, ignore_errors=True)
-        fresh.parent.mkdir(exist_ok=True)
-        packages = "--include=python3,python3-venv,ca-certificates"
-        codename = base_root.name.removeprefix("base-")
-        subprocess.run([bootstrap, "--variant=minbase", packages, codename, fresh], check=True, capture_output=True)
-        fresh.rename(base_root)
+    builder, base = tool("buildah"), base_system()
+    make(base, bootstrap=tool("debootstrap"))
     container = buildah("from", "scratch", tool=builder)
-    buildah("add", "-q", container, str(base_root), "/", tool=builder)
+    buildah("add", "-q", container, str(base), "/", tool=builder)
     buildah("commit", "-q", "--rm", container, BASE, tool=builder)
     certificates = "--volume=/etc/ssl/certs:/etc/ssl/certs:ro"
     buildah("bud", "-q", "--isolation=chroot", certificates, f"--build-arg=BASE={BASE}", "-t", IMAGE, ".", tool=builder)
@@ -103,6 +95,56 @@ def test_the_image_runs_with_a_read_only_root_as_its_own_user_and_watches_a_real
         process.wait()
         if process.stderr is not None:
             process.stderr.close()
+
+
+def test_a_base_system_that_is_half_made_is_never_used_and_nothing_stays_mounted_in_it(
+    tmp_path: Path, missing: Callable[[str], NoReturn], guardian: Guardian
+) -> None:
+    if os.geteuid() != 0:
+        missing("mounting needs root")
+    base, half_made, bootstrap = tmp_path / "base-test", tmp_path / "base-test.new", tmp_path / "debootstrap"
+    bootstrap.touch(mode=0o755)
+    begin = (
+        "#!/bin/sh\nset -e\nmkdir $4 $4/proc\nmount -t proc proc $4/proc\ntest -e $4/proc/uptime\ntouch $4/mounted\n"
+    )
+
+    def assert_only_half_made() -> None:
+        assert half_made.exists()
+        assert not base.exists()
+        assert mounts_below(tmp_path) == []
+
+    bootstrap.write_text(f"{begin}echo no mirror answers\nexit 7")
+    with pytest.raises(RuntimeError, match="has failed with 7\nno mirror answers"):
+        make(base, bootstrap=str(bootstrap))
+    assert_only_half_made()
+
+    (half_made / "mounted").unlink()
+    bootstrap.write_text(f"{begin}sleep 600")
+    env = environment({"PYTHONPATH": str(ROOT / "tests")})
+    making = subprocess.Popen([sys.executable, "-c", MAKE, base, bootstrap], env=env)
+    guardian.mind_process(making.pid)
+    until((half_made / "mounted").exists, what="its mount")
+    making.kill()
+    making.wait()
+    until(lambda: not runs(bootstrap), what="the end of debootstrap")
+    assert_only_half_made()
+
+    subprocess.run(["mount", "-t", "proc", "proc", half_made / "proc"], check=True)  # as a killed debootstrap leaves it
+    bootstrap.write_text(begin)
+    make(base, bootstrap=str(bootstrap))
+    assert sorted(each.name for each in base.iterdir()) == ["mounted", "proc"]
+    assert list((base / "proc").iterdir()) == []
+    assert not half_made.exists()
+    assert mounts_below(tmp_path) == []
+
+
+def runs(program: Path) -> bool:
+    """True if the command line of any process names this program."""
+    for each in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):  # because it may just have ended
+            if str(program).encode() in each.read_bytes():
+                return True
+    return False
 
 
 def _up(port: int, wanted: str) -> bool:

@@ -2,6 +2,7 @@
 
 import re
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,6 +24,14 @@ class Row:
     evidence: str
     done: str
     log: str
+
+
+@contextmanager
+def public_directory() -> Iterator[Path]:
+    """A folder that every user may pass through, because a server may run as another one."""
+    with tempfile.TemporaryDirectory(prefix="pgwatchdog-demo-") as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
 
 
 @contextmanager
