@@ -71,7 +71,7 @@ def test_explain_names_the_rule_that_decides_and_those_it_passed_over(
 def test_explain_marks_the_protection_that_decides(server: TestServer, connect: Connect, file: Path) -> None:
     pid = start(connect(role="etl_app", name="scan:threads:w1"), "SELECT pg_sleep(60)", server)
     told = command("explain", "-c", str(file), "main", str(pid)).stdout
-    assert "yes  protected role  <- decides" in told
+    assert "yes  protected role: policy.protect.roles names its role  <- decides" in told
     assert "verdict: left alone: protected role  <- decides" in told
     assert "job 'threads', window 'w1'; not bound to this role" in told
 

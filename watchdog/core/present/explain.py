@@ -110,10 +110,14 @@ def _rule(rule: Rule, verdict: Verdict) -> Iterator[Line]:
 
 def _protections(finding: Finding, *, rule: Rule, verdict: Verdict, context: ProtectionContext) -> Iterator[Line]:
     yield Line(1, "protections:")
+    found: dict[Withheld, list[str]] = {each.reason: [] for each in PROTECTIONS}
     for each in PROTECTIONS:
-        protects = each.holds(finding, rule, context)
-        decides = withheld_reason(verdict) is each.reason
-        yield Line(2, f"{'yes' if protects else 'no '}  {_words(each.reason)}", decides=decides)
+        if each.holds(finding, rule, context):
+            found[each.reason].append(each.meaning)
+    for reason, meanings in found.items():
+        why = f": {'; '.join(meanings)}" if meanings else ""
+        decides = withheld_reason(verdict) is reason
+        yield Line(2, f"{'yes' if meanings else 'no '}  {_words(reason)}{why}", decides=decides)
 
 
 def _words(reason: Withheld) -> str:
