@@ -12,10 +12,8 @@ from typing import NoReturn
 
 import pytest
 from support.base_system import base_system, make, mounts_below
-from support.certificates import Authority, tls_settings
-from support.matrix import VERSIONS
 from support.processes import environment, get, samples
-from support.servers import TestServer, make_server, until
+from support.servers import TestServer, until
 
 from watchdog.demo.guardian import Guardian
 from watchdog.demo.server import free_port
@@ -57,7 +55,7 @@ def image_root(tool: Callable[[str], str], missing: Callable[[str], NoReturn]) -
 
 
 def test_the_image_runs_with_a_read_only_root_as_its_own_user_and_watches_a_real_server(
-    image_root: Path, server: TestServer, guardian: Guardian, public_folder: Path, tool: Callable[[str], str]
+    image_root: Path, server: TestServer, guardian: Guardian
 ) -> None:
     for compiler in ("gcc", "cc", "g++", "clang", "make"):
         assert not list(image_root.glob(f"usr/bin/{compiler}*")), f"{compiler} is in the image"
@@ -97,24 +95,6 @@ def test_the_image_runs_with_a_read_only_root_as_its_own_user_and_watches_a_real
         process.wait()
         if process.stderr is not None:
             process.stderr.close()
-    assert_it_trusts_the_systems_roots(image_root, guardian=guardian, folder=public_folder, openssl=tool("openssl"))
-
-
-def assert_it_trusts_the_systems_roots(image_root: Path, *, guardian: Guardian, folder: Path, openssl: str) -> None:
-    """With `sslrootcert=system` a server is trusted whose CA is in the image's bundle, and no other."""
-    authority = Authority.make(openssl, folder, name="ca")
-    secure = make_server(guardian=guardian, settings=tls_settings(authority, folder), major=max(VERSIONS))
-    bundle = f"{image_root}/etc/ssl/certs/ca-certificates.crt"
-    dsn = secure.dsn().replace("host=127.0.0.1", "host=localhost hostaddr=127.0.0.1") + " sslrootcert=system"
-    report = f'exec chroot --userspec=65534:65534 {image_root} /opt/pgwatchdog/bin/pgwatchdog report "$0" --budget 1h'
-    try:
-        for trusts, script in ((False, report), (True, f"mount --bind {authority.certificate} {bundle} && {report}")):
-            apart = ["unshare", "--mount", "sh", "-c", script, dsn]
-            done = subprocess.run(apart, capture_output=True, text=True, check=False, timeout=60)
-            assert done.returncode == (0 if trusts else 3), done.stdout + done.stderr
-            assert ("Not read (tls)" in done.stdout) is not trusts
-    finally:
-        secure.embedded.stop()
 
 
 def test_a_base_system_that_is_half_made_is_never_used_and_nothing_stays_mounted_in_it(

@@ -189,6 +189,7 @@ def test_sigusr1_disarms_until_the_next_start_and_no_reload_changes_that(
         daemon.reload(config.replace("etl_app: 1min", "etl_app: 2min"))
         until(lambda: daemon.events("reloaded"), what="the reload")
         daemon.looks_on()
+        until(lambda: disarmed_by(daemon.exported(), "signal"), what="the warm-up of the actor with other budgets")
         exported = daemon.exported()
         assert daemon.acts() == []
         assert is_active(server, pid)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
-from support.certificates import Authority, tls_settings
+from support.certificates import Authority, give_to_server
 from support.fakes import fake_server
 from support.matrix import VERSIONS, binaries_of
 from support.servers import TestServer, make_server
@@ -53,7 +53,10 @@ def start_server(
     started: list[TestServer] = []
 
     def start(*, days: int = 2) -> TestServer:
-        settings = tls_settings(authority, folder, days=days)
+        certificate, key = authority.issue(folder, name="localhost", days=days)
+        give_to_server(key)
+        files = {"ssl_cert_file": certificate, "ssl_key_file": key, "ssl_ca_file": authority.certificate}
+        settings = {"ssl": "on", **{name: str(file) for name, file in files.items()}}
         started.append(make_server(guardian=guardian, settings=settings, major=MAJOR))
         return started[-1]
 

@@ -46,11 +46,3 @@ def give_to_server(key: Path) -> None:
     identity = server_identity()
     if identity:
         os.chown(key, int(str(identity["user"])), int(str(identity["group"])))
-
-
-def tls_settings(authority: Authority, folder: Path, *, days: int = 2) -> dict[str, str]:
-    """The settings of a server with TLS and a certificate for `localhost`."""
-    certificate, key = authority.issue(folder, name="localhost", days=days)
-    give_to_server(key)
-    files = {"ssl_cert_file": certificate, "ssl_key_file": key, "ssl_ca_file": authority.certificate}
-    return {"ssl": "on", **{name: str(file) for name, file in files.items()}}
