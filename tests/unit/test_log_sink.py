@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 
 from structlog.testing import capture_logs
 from support.acting import act_of, cancel_rule
@@ -214,3 +215,11 @@ def test_a_minute_begins_with_the_first_line_after_the_one_before() -> None:
         admitted.append(limit.admit())
     assert admitted == [True, False, True, False]
     assert limit.take_left_out(early=True) == 2
+
+
+def test_each_step_of_the_servers_clock_is_said_once() -> None:
+    log = Log()
+    steady = busy(1)
+    stepped = replace(steady, clock_step=timedelta(hours=-1))
+    lines = [line for state in (steady, stepped, steady, stepped) for line in log.of(state, "clock_stepped")]
+    assert [(line["server"], line["seconds"]) for line in lines] == [(steady.server, -3600.0)] * 2

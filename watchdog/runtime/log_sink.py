@@ -52,6 +52,7 @@ class LogSink:
                 self._read(state)
                 self._arming(state)
                 self._sockets(state)
+                self._clock(state)
                 self._statements(state)
                 self._acts(state)
                 self._verdicts(state)
@@ -117,6 +118,7 @@ class LogSink:
             )
 
     def _clock(self, look: Look) -> None:
+        """Say each step of the server's clock in the look that found it."""
         if look.clock_step is not None:
             get_logger().warning(
                 Event.CLOCK_STEPPED,
