@@ -106,15 +106,13 @@ def _may_wait_for(younger: Case, older: Case, blocking: Blocking | None) -> bool
     return blocking is None or blocking.may_wait_for(younger.backend.pid, older.backend.pid)
 
 
-def companions(cases: Iterable[Case], *, before: frozenset[Run]) -> frozenset[Run]:
-    """The runs that may have work of their own done by another backend under their name, now or earlier.
+def served_by_another(cases: Iterable[Case]) -> frozenset[Run]:
+    """The runs that may now have work of their own done by another backend under their name.
 
     A statement that reads a foreign table of the same server, or calls dblink, waits for an extension. The backend that
     works for it can carry its name, and cannot be told from a retry.
     """
-    cases = list(cases)
-    waiting = {case.run for case in cases if case.backend.wait_event_type == EXTENSION}
-    return frozenset(waiting | (before & {case.run for case in cases}))
+    return frozenset(case.run for case in cases if case.backend.wait_event_type == EXTENSION)
 
 
 def _may_work_for(younger: Case, older: Case) -> bool:

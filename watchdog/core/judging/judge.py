@@ -127,7 +127,7 @@ def judge(
         gone=gone,
     )
     groups = copying.group_copies(cases)
-    companions = copying.companions(cases, before=memory.companions)
+    companions = _still_there(memory.companions, cases) | copying.served_by_another(cases)
     replaced = copying.superseded_runs(groups, seen=memory.copies, blocking=blocking, companions=companions)
     superseded = (_still_there(memory.superseded, cases) | replaced) - companions
     findings = _findings(cases, groups=groups, superseded=superseded, nearing=settings.book.nearing)

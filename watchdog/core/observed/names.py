@@ -8,7 +8,7 @@ the name, and PgBouncer may append its client's address.
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from ipaddress import ip_address
@@ -170,7 +170,8 @@ class NameTable(Generic[V]):
         if name not in self._found:
             if len(self._found) >= MAX_REMEMBERED:
                 self._found.clear()
-            self._found[name] = most_literal(name, self.values)
+            fitting = [text for text in self.values if _matches(name, text)]
+            self._found[name] = max(fitting, key=lambda text: name_pattern(text).literals, default=None)
         return self._found[name]
 
     def get(self, name: str) -> V | None:
@@ -185,12 +186,6 @@ class NameTable(Generic[V]):
             for other in globs[i + 1 :]:
                 if one.literals == other.literals and overlap(one.text, other.text):
                     yield one.text, other.text
-
-
-def most_literal(name: str, patterns: Collection[str]) -> str | None:
-    """The pattern that matches `name` and has most literal characters, or None if none matches."""
-    found = [name_pattern(text) for text in patterns if _matches(name, text)]
-    return max(found, key=lambda each: (not is_glob(each.text), each.literals), default=name_pattern("")).text or None
 
 
 def split_client(name: str) -> tuple[str, str | None]:
@@ -208,7 +203,8 @@ def split_client(name: str) -> tuple[str, str | None]:
 def _unpooled(name: str, *, cut: bool) -> Iterator[str]:
     """The name, and the name without a suffix of PgBouncer, which may have been cut."""
     yield name
-    yield split_client(name)[0]
+    if (own := split_client(name)[0]) != name:
+        yield own
     if cut and len(name.encode()) >= MIN_CUT:
         yield _CUT_SUFFIX.sub("", name)
 
