@@ -63,6 +63,19 @@ def test_our_connection_writes_ahead_and_waits_for_the_disk_at_each_commit(url: 
     store.close()
 
 
+def test_a_new_file_that_another_one_is_about_to_make_is_waited_for(url: str, tmp_path: Path) -> None:
+    other = sqlite3.connect(tmp_path / "ledger.db", isolation_level=None, check_same_thread=False)
+    other.execute("BEGIN IMMEDIATE")  # SQLite refuses the switch to WAL at once then, whatever the busy timeout
+    release = threading.Timer(SOON, other.rollback)
+    release.start()
+    store = Store(url)
+    store.intend([act("a1")])
+    store.close()
+    release.join()
+    other.close()
+    assert [row["id"] for row in rows(url)] == ["a1"]
+
+
 def test_each_intent_is_on_the_disk_before_it_is_said_to_be(url: str, tmp_path: Path) -> None:
     """The files as they are when `intend` returns are a whole ledger, whatever happens to the process afterwards."""
     store = Store(url)

@@ -6,13 +6,14 @@ synchronous_commit on.
 
 import os
 import stat
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
+from sqlite3 import SQLITE_BUSY, OperationalError, connect
 from sqlite3 import Connection as SQLiteConnection
-from sqlite3 import OperationalError, connect
 from typing import Any
 from urllib.parse import quote
 
@@ -33,6 +34,7 @@ from watchdog.redact import masked
 from watchdog.system_roots import BUNDLES, system_roots
 
 BUSY_SECONDS = 2.0
+PAUSE_SECONDS = 0.02
 MAX_RECALLED = 10_000
 MAX_REASON = 300
 _OPEN_RESULTS = (Result.SIGNALLED, Result.TIMED_OUT)
@@ -298,8 +300,23 @@ def _read_only(path: Path) -> SQLiteConnection:
 def _configure_sqlite(connection: SQLiteConnection, _: object) -> None:
     # The sqlite3 module begins a transaction late, and not before DDL. So `_begin_sqlite` begins it explicitly.
     connection.isolation_level = None
-    for pragma in ("journal_mode=WAL", "synchronous=FULL", f"busy_timeout={int(BUSY_SECONDS * 1000)}"):
-        connection.execute(f"PRAGMA {pragma}")
+    connection.execute(f"PRAGMA busy_timeout={int(BUSY_SECONDS * 1000)}")
+    _use_wal(connection)
+    connection.execute("PRAGMA synchronous=FULL")
+
+
+def _use_wal(connection: SQLiteConnection) -> None:
+    """Switch to WAL. If several switch a new file at once, SQLite refuses some at once, whatever the busy timeout."""
+    until = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+        except OperationalError as error:
+            if error.sqlite_errorcode != SQLITE_BUSY or time.monotonic() > until:
+                raise
+            time.sleep(PAUSE_SECONDS)
+        else:
+            return
 
 
 def _begin_sqlite(connection: Connection) -> None:
