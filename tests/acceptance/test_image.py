@@ -20,7 +20,9 @@ from watchdog.demo.server import free_port
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.slow, pytest.mark.timeout(600), pytest.mark.xdist_group("image")]
 ROOT = Path(__file__).parents[2]
-BASE, IMAGE = "localhost/pgwatchdog-base:test", "localhost/pgwatchdog:test"
+TAG = f"test-{os.getpid()}"
+BASE, IMAGE = f"localhost/pgwatchdog-base:{TAG}", f"localhost/pgwatchdog:{TAG}"
+"""Names of their own, because all checkouts of one machine share one storage of images."""
 
 
 MAKE = "import sys, pathlib, support.base_system as s; s.make(pathlib.Path(sys.argv[1]), bootstrap=sys.argv[2])"

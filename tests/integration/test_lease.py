@@ -5,7 +5,6 @@ Figures are seconds. A daemon's session may be silent for `IDLE_LIMIT` of them.
 
 import asyncio
 import os
-import shutil
 import signal
 import subprocess
 import time
@@ -26,7 +25,7 @@ from support.replicas import (
     SLACK,
     TIMEOUT,
     Exported,
-    apart,
+    apart_or_skipped,
     armed,
     freeze,
     holders,
@@ -178,15 +177,10 @@ async def test_a_leader_whose_link_swallows_everything_loses_the_lease_and_two_n
 async def test_a_leader_whose_host_vanishes_without_a_word_loses_the_lease_by_the_servers_clock(
     tmp_path: Path, guardian: Guardian, missing: Callable[[str], NoReturn]
 ) -> None:
-    for program in ("ip", "iptables", "unshare", "nsenter"):
-        if shutil.which(program) is None:
-            missing(f"{program} is not installed: apt-get install iproute2 iptables util-linux")
-    if os.geteuid() != 0:
-        pytest.skip("only root can make a network of its own")
     with ExitStack() as stack:
         subnet = f"10.213.{os.getpid() % 250}"
+        inside, link = apart_or_skipped(stack, guardian=guardian, missing=missing, subnet=subnet)
         try:
-            inside, link = stack.enter_context(apart(guardian=guardian, subnet=subnet))
             _filter(inside, f"-A OUTPUT -o {link} -j ACCEPT")
         except subprocess.CalledProcessError as error:
             # A sandbox that forbids it is no tool that is missing.

@@ -4,26 +4,31 @@ import asyncio
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import psycopg
 import pytest
+from support.acting import FREE, cancel_rule
 from support.pooling import pgbouncer, pooled_dsn
-from support.processes import get
+from support.processes import get, samples
+from support.proxy import proxy_to
 from support.servers import Connect, TestServer, start, until
-from support.watching import Later, Recorder, daemon_on, found, row_of
+from support.watching import Later, Recorder, actor_on, daemon_on, found, look_until, row_of
 
+from watchdog.core.acting.acts import Result
+from watchdog.core.acting.policy import Policy
+from watchdog.core.acting.verdicts import Withheld
 from watchdog.core.judging.evidence import Evidence
-from watchdog.core.observed.activity import ClientEndpoint
-from watchdog.core.observed.sockets import SocketVisibility
+from watchdog.core.observed.sockets import ClientState, SocketVisibility
 from watchdog.core.present.look import Look
 from watchdog.demo.guardian import Guardian
+from watchdog.runtime.sweeper import Sweeper
 from watchdog.sockets.kernel import KernelSockets
 
 CALLER = """
@@ -141,6 +146,87 @@ async def test_a_client_with_a_budget_has_both_evidences_and_detached_ones_only_
     assert orphan_evidence(last, detached) == (Evidence.OVER_BUDGET,)
 
 
+HALF_CLOSING = """
+import os, socket, sys, psycopg
+connection = psycopg.connect(sys.argv[1], autocommit=True)
+print(connection.info.backend_pid, flush=True)
+connection.pgconn.send_query(b"SELECT pg_sleep(6)")
+connection.pgconn.flush()
+end = socket.socket(fileno=os.dup(connection.pgconn.socket))
+end.shutdown(socket.SHUT_WR)
+while connection.pgconn.is_busy():
+    connection.pgconn.consume_input()
+print(connection.pgconn.get_result().status, flush=True)
+"""
+
+
+async def test_a_client_that_has_closed_its_sending_half_and_still_reads_has_not_left(
+    server: TestServer, tmp_path: Path
+) -> None:
+    recorder = Recorder()
+    async with daemon_on(tmp_path, config(server, interval="1s"), sinks=(recorder,)) as (_, address):
+        command = [sys.executable, "-c", HALF_CLOSING, server.dsn("web_app")]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            pid = int(await asyncio.to_thread(process.stdout.readline))
+            await recorder.until(lambda got: got.looks() and uncertain(got.looks()[-1]), timeout=20)
+            exported = samples(await asyncio.to_thread(_page, f"{address}metrics"))
+            told = json.loads(await asyncio.to_thread(_page, f"{address}api/v1/findings"))
+            status = await asyncio.to_thread(process.stdout.readline)
+        looks = [look for look in recorder.looks() if seen(look, pid)]
+    assert status.strip() == "2", "PGRES_TUPLES_OK: it has read its answer to the end"
+    assert [orphan_evidence(look, pid) for look in looks] == [()] * len(looks)
+    assert exported['pgwatchdog_clients_uncertain{reason="half_closed",server="main"}'] == 1
+    assert exported['pgwatchdog_clients_uncertain{reason="unknown",server="main"}'] == 0
+    assert "they have closed their sending half" in json.dumps(told["clusters"][0]["not_looked_for"])
+
+
+def uncertain(look: Look) -> bool:
+    return ClientState.HALF_CLOSED in look.clients.values()
+
+
+async def test_through_a_tunnel_no_client_is_called_gone(server: TestServer, tmp_path: Path) -> None:
+    """Its far end has the addresses of connections that are here; our own socket has others."""
+    recorder = Recorder()
+    async with proxy_to(server.embedded.port) as tunnel:
+        text = config(server, interval="1s").replace(f"port={server.embedded.port}", f"port={tunnel.port}")
+        async with daemon_on(tmp_path, text, sinks=(recorder,)):
+            with caller(server) as (process, pid):
+                await recorder.until(lambda got: got.looks() and seen(got.looks()[-1], pid), timeout=20)
+                os.kill(process, signal.SIGKILL)
+                await recorder.until(Later(looks=len(recorder.looks()) + 2), timeout=20)
+    look = recorder.looks()[-1]
+    assert (look.socket_visibility, orphan_evidence(look, pid)) == (SocketVisibility.ELSEWHERE, ())
+
+
+async def test_before_a_signal_the_socket_of_a_client_that_was_gone_is_asked_again(
+    server: TestServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beside it a run past its budget, whose act needs no socket, is cancelled."""
+    rule = replace(cancel_rule(), evidence=frozenset({Evidence.OVER_BUDGET, Evidence.CLIENT_GONE}))
+    results: dict[int, list[str]] = {}
+
+    def acted_on(*pids: int) -> Callable[[Look], bool]:
+        def all_are(look: Look) -> bool:
+            for each in look.results:
+                results.setdefault(each.act.finding.backend.pid, []).append(each.withheld or each.result)
+            return all(pid in results for pid in pids)
+
+        return all_are
+
+    with actor_on(server, tmp_path, policy=Policy((rule,), FREE), roles={"etl_app": 1.0}, interval=0.3) as cycle:
+        cycle.sweeper.sockets = KernelSockets()
+        with caller(server) as (process, pid), caller(server, role="etl_app") as (_, late):
+            await look_until(cycle, lambda look: seen(look, pid))
+            with monkeypatch.context() as patched:
+                patched.setattr(Sweeper, "is_still_gone", lambda *_: False)
+                os.kill(process, signal.SIGKILL)
+                await look_until(cycle, acted_on(pid, late))
+            assert (set(results.pop(pid)), results.pop(late)) == ({Withheld.CLIENT_THERE}, [Result.SIGNALLED])
+            await look_until(cycle, acted_on(pid))
+            assert results == {pid: [Result.SIGNALLED]}
+
+
 async def test_a_cluster_whose_own_connection_is_not_among_the_sockets_is_unknown(
     server: TestServer, tmp_path: Path
 ) -> None:
@@ -159,45 +245,6 @@ async def test_a_cluster_whose_own_connection_is_not_among_the_sockets_is_unknow
 
 def _page(address: str) -> str:
     return get(address).text
-
-
-def test_a_client_in_a_namespace_of_its_own_is_elsewhere() -> None:
-    """What the server would show as our end is not among the sockets that we can see."""
-    socket_visibility, closed = KernelSockets().closed(
-        [ClientEndpoint("10.9.8.7", 1)], port=5, own=ClientEndpoint("10.9.8.7", 2)
-    )
-    assert (socket_visibility, closed) == (SocketVisibility.ELSEWHERE, frozenset())
-
-
-@pytest.mark.parametrize(("family", "host"), [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")])
-def test_an_end_is_closed_when_its_client_closes_or_resets(family: socket.AddressFamily, host: str) -> None:
-    with socket.create_server((host, 0), family=family) as listener:
-        port = listener.getsockname()[1]
-        pairs = []
-        for _ in range(4):
-            client = socket.create_connection((host, port))
-            pairs.append((client, listener.accept()[0]))
-        ends = [ClientEndpoint(host, client.getsockname()[1]) for client, _ in pairs]
-        kernel = KernelSockets()
-        assert kernel.closed(ends[1:], port=port, own=ends[0]) == (SocketVisibility.SEEN, frozenset())
-        pairs[1][0].close()
-        pairs[2][0].setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
-        pairs[2][0].close()  # a reset: the entry is gone altogether
-        until(lambda: len(kernel.closed(ends[1:], port=port, own=ends[0])[1]) == 2)
-        assert kernel.closed(ends[1:], port=port, own=ends[0]) == (SocketVisibility.SEEN, frozenset(ends[1:3]))
-        for pair in pairs:
-            for each in pair:
-                each.close()
-
-
-def test_a_v4_client_of_a_dual_stack_server_is_found_by_its_v4_address() -> None:
-    with socket.create_server(("::", 0), family=socket.AF_INET6, dualstack_ipv6=True) as listener:
-        port = listener.getsockname()[1]
-        with socket.create_connection(("127.0.0.1", port)) as client:
-            accepted = listener.accept()[0]
-            own = ClientEndpoint("127.0.0.1", client.getsockname()[1])
-            assert KernelSockets().closed([own], port=port, own=own) == (SocketVisibility.SEEN, frozenset())
-            accepted.close()
 
 
 async def test_behind_pgbouncer_the_name_is_read_without_the_poolers_suffix(

@@ -9,11 +9,12 @@ from watchdog.core.acting.acts import CancelTarget, Result
 from watchdog.core.acting.status import DisarmReason, Lease
 from watchdog.core.acting.verdicts import Withheld
 from watchdog.core.doctor.facts import Facts
-from watchdog.core.observed.activity import Backend, ClientEndpoint, Clock, Snapshot
+from watchdog.core.observed.activity import Backend, Clock, Snapshot
 from watchdog.core.observed.blocking import Blocking
 from watchdog.core.observed.census import Census
 from watchdog.core.observed.commands import BackendLookup, Command, statement_key
 from watchdog.core.observed.reasons import Reason
+from watchdog.core.observed.sockets import OwnConnection
 from watchdog.core.observed.statement_failures import StatementFailures
 from watchdog.core.present.look import Look
 from watchdog.errors import ReadError
@@ -82,8 +83,8 @@ class MemorySource:
         return id(self.server)
 
     @property
-    def endpoints(self) -> tuple[ClientEndpoint | None, int | None]:
-        return None, 5432 if self.is_open else None
+    def own_connection(self) -> OwnConnection | None:
+        return OwnConnection(None, None) if self.is_open else None
 
     def inherit_state(self, before: object) -> None:
         if isinstance(before, MemorySource):

@@ -2,16 +2,20 @@
 
 import asyncio
 import json
+import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
+
+import pytest
 
 from support.acting import cancel_rule
 from support.builders import book
@@ -273,6 +277,22 @@ def apart(*, guardian: Guardian, subnet: str) -> Iterator[tuple[tuple[str, ...],
         subprocess.run(["ip", "link", "delete", ours], check=False, capture_output=True, timeout=20)
         keeper.kill()
         keeper.wait()
+
+
+def apart_or_skipped(
+    stack: ExitStack, *, guardian: Guardian, missing: Callable[[str], NoReturn], subnet: str
+) -> tuple[tuple[str, ...], str]:
+    """As `apart`, until `stack` is closed. The test is skipped where no namespace can be made."""
+    for program in ("ip", "iptables", "unshare", "nsenter"):
+        if shutil.which(program) is None:
+            missing(f"{program} is not installed: apt-get install iproute2 iptables util-linux")
+    if os.geteuid() != 0:
+        pytest.skip("only root can make a network of its own")
+    try:
+        return stack.enter_context(apart(guardian=guardian, subnet=subnet))
+    except subprocess.CalledProcessError as error:
+        # A sandbox that forbids it is no tool that is missing.
+        pytest.skip(f"no network of its own can be made here: {error.stderr!r}")
 
 
 def _has_left(pid: int) -> bool:

@@ -1,6 +1,6 @@
 """Sweeps: rows, sockets, rows. Only a run that stands in both readings has lost its client."""
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
@@ -10,40 +10,53 @@ from watchdog.core.judging.evidence import Evidence, Finding, Kind
 from watchdog.core.judging.jobs import BudgetSpec
 from watchdog.core.judging.judge import JudgeSettings, Memory, judge
 from watchdog.core.observed.activity import Backend, ClientEndpoint
-from watchdog.core.observed.sockets import SocketVisibility, StatementRun, endpoint_of, statement_run
+from watchdog.core.observed.sockets import (
+    ClientState,
+    OwnConnection,
+    Session,
+    SocketReading,
+    SocketVisibility,
+    StatementRun,
+    endpoint_of,
+    statement_run,
+)
 from watchdog.runtime.sweeper import Sweeper
 
-OWN = ClientEndpoint("10.0.0.1", 1)
+SERVER = ClientEndpoint("10.0.0.5", 5432)
+OWN = OwnConnection(SERVER, ClientEndpoint("10.0.0.1", 1))
+OTHER = OwnConnection(SERVER, ClientEndpoint("10.0.0.1", 2))
+GONE, HALF_CLOSED, CLOSE_WAIT = ClientState.GONE, ClientState.HALF_CLOSED, ClientState.CLOSE_WAIT
 
 
 @dataclass
 class Kernel:
-    """Sockets as a test wants them; `asked` are the ends of each question."""
+    """Sockets as a test wants them; `asked` are the sessions of each question."""
 
-    gone: set[ClientEndpoint] = field(default_factory=set)
-    socket_visibility: SocketVisibility = SocketVisibility.SEEN
-    asked: list[set[ClientEndpoint]] = field(default_factory=list)
+    gone: dict[int, ClientState] = field(default_factory=dict)
+    visibility: SocketVisibility = SocketVisibility.SEEN
+    asked: list[set[int]] = field(default_factory=list)
     pause: float = 0.2
 
-    def closed(
-        self, ends: Iterable[ClientEndpoint], *, port: int, own: ClientEndpoint | None
-    ) -> tuple[SocketVisibility, frozenset[ClientEndpoint]]:
-        assert port == 5432
-        if own is None:
-            return SocketVisibility.UNIX_SOCKET, frozenset()
-        self.asked.append(set(ends))
-        return self.socket_visibility, frozenset(self.gone & set(ends))
+    def read(self, clients: Mapping[Session, ClientEndpoint], *, own: OwnConnection) -> SocketReading:
+        if own.server is None:
+            return SocketReading(SocketVisibility.UNIX_SOCKET)
+        self.asked.append({pid for pid, _ in clients})
+        if self.visibility is not SocketVisibility.SEEN:
+            return SocketReading(self.visibility)
+        states = {each: self.gone.get(each[0], ClientState.CONNECTED) for each in clients}
+        return SocketReading(self.visibility, states)
 
 
 @dataclass
 class Source:
     """As much of a source as a sweeper wants."""
 
-    endpoints: tuple[ClientEndpoint | None, int | None] = (OWN, 5432)
+    own_connection: OwnConnection | None = OWN
 
 
-def sweeper(kernel: Kernel, source: Source | None = None) -> Sweeper:
-    return Sweeper(source=source or Source(), sockets=kernel)  # type: ignore[arg-type]  # only its ends are asked for
+def sweeper(kernel: Kernel, source: Source | None = None, *, spares: bool = False) -> Sweeper:
+    one = source or Source()
+    return Sweeper(source=one, sockets=kernel, spares_half_closed=spares)  # type: ignore[arg-type]  # as much as it asks
 
 
 def row(pid: int, **more: object) -> Backend:
@@ -58,66 +71,103 @@ def run_of(found: Backend) -> StatementRun:
 
 
 def test_a_run_in_both_readings_with_its_socket_closed_in_between_has_lost_its_client() -> None:
-    kernel = Kernel(gone={ClientEndpoint("10.0.0.9", 1)})
-    one = sweeper(kernel)
+    one = sweeper(Kernel(gone={1: GONE}))
     assert one.confirm(snapshot(row(1), row(2))) == frozenset(), "the first reading proves nothing"
     assert one.sweep()
     assert one.confirm(snapshot(row(1), row(2))) == {run_of(row(1))}
 
 
 def test_a_session_that_has_moved_on_or_ended_meanwhile_has_not() -> None:
-    kernel = Kernel(gone={ClientEndpoint("10.0.0.9", 1), ClientEndpoint("10.0.0.9", 2)})
-    one = sweeper(kernel)
+    one = sweeper(Kernel(gone={1: GONE, 2: GONE}))
     one.confirm(snapshot(row(1), row(2)))
     assert one.sweep()
     assert one.confirm(snapshot(replace(row(1), query=moment(1)))) == frozenset()
 
 
 def test_a_new_connection_whose_socket_was_not_there_at_the_sweep_is_not_suspected() -> None:
-    kernel = Kernel(gone={ClientEndpoint("10.0.0.9", 7)})
-    one = sweeper(kernel)
+    one = sweeper(Kernel(gone={7: GONE}))
     one.confirm(snapshot(row(1)))
     assert not one.sweep()
     assert one.confirm(snapshot(row(1), row(7))) == frozenset()
 
 
-def test_what_is_known_to_be_gone_is_remembered_and_not_asked_for_again() -> None:
-    kernel = Kernel(gone={ClientEndpoint("10.0.0.9", 1)})
+def test_who_is_gone_is_asked_for_anew_and_believed_only_while_the_sockets_show_it() -> None:
+    kernel = Kernel(gone={1: GONE})
     one = sweeper(kernel)
     one.confirm(snapshot(row(1), row(2)))
     one.sweep()
-    one.confirm(snapshot(row(1), row(2)))
-    assert not one.sweep(), "it brings no further look forward"
-    assert kernel.asked[-1] == {ClientEndpoint("10.0.0.9", 2)}
     assert one.confirm(snapshot(row(1), row(2))) == {run_of(row(1))}
-    assert one.confirm(snapshot(row(2))) == frozenset(), "and forgotten once it is over"
+    assert not one.sweep(), "it brings no further look forward"
+    assert kernel.asked[-1] == {1, 2}
+    assert one.confirm(snapshot(row(1), row(2))) == {run_of(row(1))}
+    assert one.is_still_gone(row(1))
+    kernel.gone = {}
+    assert not one.is_still_gone(row(1)), "asked just before a signal"
+    assert not one.sweep()
+    assert one.confirm(snapshot(row(1), row(2))) == frozenset()
+
+
+def test_without_a_sweep_in_between_a_look_keeps_to_the_last_one() -> None:
+    one = sweeper(Kernel(gone={1: GONE}))
+    one.confirm(snapshot(row(1)))
+    one.sweep()
+    assert [one.confirm(snapshot(row(1))) for _ in range(2)] == [{run_of(row(1))}] * 2
+    assert one.confirm(snapshot()) == frozenset(), "and forgotten once it is over"
+
+
+def test_sockets_that_cannot_be_read_any_more_prove_nothing() -> None:
+    kernel = Kernel(gone={1: GONE})
+    one = sweeper(kernel)
+    one.confirm(snapshot(row(1)))
+    one.sweep()
+    one.confirm(snapshot(row(1)))
+    kernel.visibility = SocketVisibility.FAILED
+    one.sweep_if_due()
+    one.sweep()
+    assert (one.confirm(snapshot(row(1))), one.is_still_gone(row(1))) == (frozenset(), False)
+
+
+def test_a_client_that_may_still_read_is_spared() -> None:
+    for state, spares, gone in (
+        (HALF_CLOSED, False, False),
+        (HALF_CLOSED, True, False),
+        (ClientState.UNKNOWN, False, False),
+        (CLOSE_WAIT, False, True),
+        (CLOSE_WAIT, True, False),
+    ):
+        one = sweeper(Kernel(gone={1: state}), spares=spares)
+        one.confirm(snapshot(row(1)))
+        assert one.sweep() is gone
+        assert bool(one.confirm(snapshot(row(1)))) is gone
+        assert one.is_still_gone(row(1)) is gone
+        assert (GONE if gone else HALF_CLOSED if state is CLOSE_WAIT else state) in one.clients.values()
 
 
 def test_idle_and_holding_sessions_and_unix_sockets_are_never_suspected() -> None:
     waiting = replace(row(1, state="idle in transaction", wait=("Client", "ClientRead")))
     local = replace(row(2), client=None)
-    one = sweeper(Kernel(gone={ClientEndpoint("10.0.0.9", 1), ClientEndpoint("10.0.0.9", 2)}))
+    one = sweeper(Kernel(gone={1: GONE, 2: GONE}))
     one.confirm(snapshot(waiting, local))
     assert not one.sweep()
+    assert not one.is_still_gone(local)
 
 
-def test_where_sockets_are_out_of_sight_they_are_asked_for_once_a_session() -> None:
-    for socket_visibility in (SocketVisibility.ELSEWHERE, SocketVisibility.UNAVAILABLE):
-        kernel = Kernel(gone={ClientEndpoint("10.0.0.9", 1)}, socket_visibility=socket_visibility)
-        source = Source()
-        one = sweeper(kernel, source)
+def test_where_sockets_are_out_of_sight_or_fail_they_are_asked_for_again_at_each_tick() -> None:
+    for visibility in (SocketVisibility.ELSEWHERE, SocketVisibility.UNAVAILABLE, SocketVisibility.FAILED):
+        kernel = Kernel(gone={1: GONE}, visibility=visibility)
+        one = sweeper(kernel)
         one.confirm(snapshot(row(1)))
-        for _ in range(5):
-            one.sweep()
-        assert len(kernel.asked) == 1
-        assert one.socket_visibility is socket_visibility
-        source.endpoints = (ClientEndpoint("10.0.0.1", 2), 5432)
-        one.sweep()
-        assert len(kernel.asked) == 2, "another session may come another way"
+        for _ in range(3):
+            one.sweep_if_due()
+        assert (len(kernel.asked), one.socket_visibility, one.pause) == (3, visibility, None)
+        kernel.visibility = SocketVisibility.SEEN
+        one.sweep_if_due()
+        assert one.confirm(snapshot(row(1))) == {run_of(row(1))}
+        assert str(one.socket_visibility) == "seen"
 
 
 def test_nothing_is_to_be_watched_where_nobody_could_be_seen_to_go() -> None:
-    one = sweeper(Kernel(gone={ClientEndpoint("10.0.0.9", 1)}))
+    one = sweeper(Kernel(gone={1: GONE}))
     told = [one.pause]
     one.confirm(snapshot(row(1)))
     told.append(one.pause)
@@ -127,10 +177,6 @@ def test_nothing_is_to_be_watched_where_nobody_could_be_seen_to_go() -> None:
     one.confirm(snapshot(replace(row(2), client=None)))
     told.append(one.pause)
     assert told == [None, 0.2, None, None]
-    out_of_sight = sweeper(Kernel(socket_visibility=SocketVisibility.ELSEWHERE))
-    out_of_sight.confirm(snapshot(row(1)))
-    out_of_sight.sweep()
-    assert out_of_sight.pause is None
 
 
 def test_a_look_sweeps_only_where_no_sweep_has_just_come_and_something_is_to_be_found_out() -> None:
@@ -147,15 +193,17 @@ def test_a_look_sweeps_only_where_no_sweep_has_just_come_and_something_is_to_be_
     one.sweep_if_due()
     assert len(kernel.asked) == 3
     one.confirm(snapshot())
-    source.endpoints = (ClientEndpoint("10.0.0.1", 2), 5432)
+    source.own_connection = OTHER
     one.sweep_if_due()
     assert len(kernel.asked) == 4, "another session may come another way"
 
 
-def test_nothing_is_asked_before_the_port_is_known() -> None:
+def test_nothing_is_asked_without_a_session() -> None:
     kernel = Kernel()
-    one = sweeper(kernel, Source((OWN, None)))
+    one = sweeper(kernel, Source(None))
+    one.confirm(snapshot(row(1)))
     assert not one.sweep()
+    assert not one.is_still_gone(row(1))
     assert (kernel.asked, one.socket_visibility) == ([], SocketVisibility.NOT_ASKED)
 
 

@@ -24,6 +24,8 @@ class Guardian:
     """The parent's handle of a guardian process."""
 
     process: subprocess.Popen[str]
+    _allowed: float = PATIENCE
+    """Seconds that a clean-up may take: its bound grows with what there is to end and to remove."""
 
     @classmethod
     def start(cls) -> "Guardian":
@@ -36,17 +38,19 @@ class Guardian:
 
     def mind_process(self, pid: int) -> None:
         """Have this process ended when the parent has gone."""
+        self._allowed += 2 * PATIENCE
         self._tell(f"process {pid} {start_of(pid)}")
 
     def mind_directory(self, path: Path) -> None:
         """Have this directory removed when the parent has gone."""
+        self._allowed += PATIENCE
         self._tell(f"directory {path}")
 
     def clean_up(self) -> None:
         """Have all processes ended and all directories removed now, and wait until that is done."""
         with contextlib.suppress(OSError):
             self._input.close()
-        self.process.wait(timeout=4 * PATIENCE)
+        self.process.wait(timeout=self._allowed)
 
     @property
     def _input(self) -> IO[str]:

@@ -16,9 +16,8 @@ from typing import NamedTuple, Protocol, TypeVar
 
 import psycopg
 
-from watchdog.core.observed.activity import ClientEndpoint
 from watchdog.core.observed.reasons import Reason
-from watchdog.core.observed.sockets import endpoint_of
+from watchdog.core.observed.sockets import OwnConnection, endpoint_of
 from watchdog.errors import ReadError
 from watchdog.postgres import sql
 from watchdog.postgres.connection import Connection
@@ -61,12 +60,14 @@ class SessionSettingsRow(NamedTuple):
 
 
 class WhoamiRow(NamedTuple):
-    """Our own session. For a Unix socket the client's address is NULL and its port is -1."""
+    """Our own session. For a Unix socket the addresses are NULL, and the client's port is -1."""
 
     pid: int
     usesysid: int | None
     client_addr: str | None
     client_port: int | None
+    server_addr: str | None
+    server_port: int | None
 
 
 class NoRow(NamedTuple):
@@ -107,7 +108,7 @@ class Session:
     own_pid: int
     behind_pooler: bool
     failures: FailureLog
-    own_endpoint: ClientEndpoint | None = None
+    own_connection: OwnConnection | None = None
     holds_lease: bool = False
 
     @property
@@ -169,8 +170,26 @@ async def open_session(connect: Connect, *, timeout: float, idle_limit: float, f
         own_role=own.usesysid or 0,
         own_pid=own.pid,
         behind_pooler=behind_pooler,
-        own_endpoint=endpoint_of(own.client_addr, own.client_port),
+        own_connection=_own_connection(connection, own),
     )
+
+
+def _own_connection(connection: Connection, own: WhoamiRow) -> OwnConnection:
+    """The ends of our session as the server sees them, compared with those of our own socket."""
+    server, client = endpoint_of(own.server_addr, own.server_port), endpoint_of(own.client_addr, own.client_port)
+    if server is None or client is None:
+        return OwnConnection(None, None)
+    with contextlib.suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(connection.pgconn.socket)) as end:
+        here = (endpoint_of(*_address(end.getpeername())), endpoint_of(*_address(end.getsockname())))
+        return OwnConnection(server, client, direct=here == (server, client))
+    return OwnConnection(server, client, direct=False)
+
+
+def _address(name: object) -> tuple[str | None, int | None]:
+    """Address and port of a socket's name, which is a path for a Unix socket."""
+    if not isinstance(name, tuple):
+        return None, None
+    return str(name[0]).partition("%")[0], int(name[1])
 
 
 async def _answering_pid(connection: Connection, *, timeout: float) -> int:

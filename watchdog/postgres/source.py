@@ -13,10 +13,11 @@ from watchdog.core.acting.acts import CancelTarget, Result
 from watchdog.core.acting.status import Lease
 from watchdog.core.acting.verdicts import Withheld
 from watchdog.core.doctor.facts import Facts
-from watchdog.core.observed.activity import ClientEndpoint, Snapshot
+from watchdog.core.observed.activity import Snapshot
 from watchdog.core.observed.blocking import Blocking
 from watchdog.core.observed.census import Census
 from watchdog.core.observed.commands import BackendLookup
+from watchdog.core.observed.sockets import OwnConnection
 from watchdog.core.observed.statement_failures import StatementFailures
 from watchdog.core.present.look import Look
 from watchdog.postgres.activity import ACTIVITY, snapshot_of, strangers
@@ -125,11 +126,9 @@ class PostgresSource:
         )
 
     @property
-    def endpoints(self) -> tuple[ClientEndpoint | None, int | None]:
-        """Our client endpoint as the server sees it, and the server's port. A sweep of the sockets needs both."""
-        port = None if self._census is None else self._census.settings.server.get("port")
-        own = None if self._session is None else self._session.own_endpoint
-        return own, None if port is None else int(port)
+    def own_connection(self) -> OwnConnection | None:
+        """The four ends of our session, or None while there is none. A reading of the sockets needs them."""
+        return None if self._session is None else self._session.own_connection
 
     def inherit_state(self, before: object) -> None:
         """Go on with the counts of failures of an earlier source of the same cluster."""

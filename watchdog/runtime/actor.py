@@ -18,6 +18,8 @@ from watchdog.core.acting.memory import PolicyMemory
 from watchdog.core.acting.policy import Policy
 from watchdog.core.acting.status import DRY, ActingStatus, DisarmReason, Lease
 from watchdog.core.acting.verdicts import Due, Hand, Withheld
+from watchdog.core.judging.evidence import Evidence
+from watchdog.core.observed.activity import Backend
 from watchdog.core.observed.census import Census
 from watchdog.core.observed.statement_failures import failing
 from watchdog.core.observed.versions import is_untested
@@ -114,7 +116,13 @@ class Actor:
         return ActingStatus(self.leadership.generation, found), memory
 
     async def carry_out(
-        self, due: Sequence[Due], *, memory: PolicyMemory, at: datetime, read_at: float
+        self,
+        due: Sequence[Due],
+        *,
+        memory: PolicyMemory,
+        at: datetime,
+        read_at: float,
+        is_still_gone: Callable[[Backend], bool],
     ) -> list[ActResult]:
         """Carry out what is due, and return the result of each. `read_at` is the snapshot's monotonic second."""
         acts = [self._act(verdict, memory=memory, at=at) for verdict in due]
@@ -122,7 +130,7 @@ class Actor:
             return []
         if not await self.outbox.intend(acts):
             return [_stopped(act, Withheld.NO_LEDGER, read_at) for act in acts]
-        return [await self._result(act, read_at=read_at) for act in acts]
+        return [await self._result(act, read_at=read_at, is_still_gone=is_still_gone) for act in acts]
 
     async def record(
         self,
@@ -184,16 +192,16 @@ class Actor:
             at=at,
         )
 
-    async def _result(self, act: Act, *, read_at: float) -> ActResult:
+    async def _result(self, act: Act, *, read_at: float, is_still_gone: Callable[[Backend], bool]) -> ActResult:
         """Carry out one act by the hand that policy has chosen."""
         match act.hand:
             case Hand.REHEARSE:
                 return ActResult(act=act, result=Result.REHEARSED, took=_since(read_at))
             case Hand.SIGNAL:
-                return await self._signal(act, read_at=read_at)
+                return await self._signal(act, read_at=read_at, is_still_gone=is_still_gone)
         assert_never(act.hand)
 
-    async def _signal(self, act: Act, *, read_at: float) -> ActResult:
+    async def _signal(self, act: Act, *, read_at: float, is_still_gone: Callable[[Backend], bool]) -> ActResult:
         # If a disarm file came and went since the look, the epoch has changed, and what was decided before is void.
         # A reload since the look has made a new generation.
         reasons = await self._own_reasons()
@@ -205,6 +213,8 @@ class Actor:
         if target is None:
             detail = "the row does not show enough to be sure"
             return ActResult(act=act, result=Result.NOT_TRIED, took=_since(read_at), detail=detail)
+        if Evidence.CLIENT_GONE in act.finding.evidence and not is_still_gone(act.finding.backend):
+            return _stopped(act, Withheld.CLIENT_THERE, read_at)
         result, withheld, detail = await self.source.cancel(target, act=act.id)
         if withheld is Withheld.NOT_LEADER or not self.source.is_open:
             await self.leadership.read_holder()

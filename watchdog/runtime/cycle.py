@@ -79,7 +79,9 @@ class Cycle:
 
     def __post_init__(self, sockets: Sockets | None) -> None:
         """Create the sweeper of this cluster's sockets."""
-        self.sweeper = Sweeper(source=self.source, sockets=sockets)
+        self.sweeper = Sweeper(
+            source=self.source, sockets=sockets, spares_half_closed=self.judge_settings.book.spares_half_closed
+        )
 
     @property
     def identity(self) -> Hashable:
@@ -121,6 +123,7 @@ class Cycle:
         rules_changed = (self.policy, self.judge_settings) != (other.policy, other.judge_settings)
         self.actor.apply_config(other.actor, rules_changed=rules_changed)
         self.judge_settings, self.policy = other.judge_settings, other.policy
+        self.sweeper.spares_half_closed = other.sweeper.spares_half_closed
 
     async def take_census(self) -> Census:
         """Take a census for this look and the next ones.
@@ -209,6 +212,7 @@ class Cycle:
             retries=followed.retries,
             stuck=sum(act.state is ActState.INEFFECTIVE for act in self.policy_memory.acts.values()),
             socket_visibility=self.sweeper.socket_visibility,
+            clients=self.sweeper.clients,
             timing=timing,
             statement_failures=self.source.statement_failures,
             clock_step=steady.step,
@@ -217,7 +221,13 @@ class Cycle:
     async def _act(self, decided: DecidedLook, *, judged: Memory, read_at: float) -> list[ActResult]:
         """Carry out what is due, remember it, and put it on record together with what came of earlier acts."""
         followed, at = decided.followed, decided.followed.snapshot.at
-        results = await self.actor.carry_out(decided.decisions.due, memory=decided.memory, at=at, read_at=read_at)
+        results = await self.actor.carry_out(
+            decided.decisions.due,
+            memory=decided.memory,
+            at=at,
+            read_at=read_at,
+            is_still_gone=self.sweeper.is_still_gone,
+        )
         self._wants_census |= any(each.result is Result.NOT_PERMITTED for each in results)
         self.policy_memory = conclude(decided, results, judged=judged)
         self.memory = judged

@@ -3,7 +3,7 @@
 They use values of the core only. Their implementations are not known here.
 """
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Never, Protocol
 
@@ -15,11 +15,11 @@ from watchdog.core.acting.recall import Recorded
 from watchdog.core.acting.status import ActingStatus, Lease
 from watchdog.core.acting.verdicts import Due, Withheld
 from watchdog.core.doctor.facts import Facts
-from watchdog.core.observed.activity import ClientEndpoint, Snapshot
+from watchdog.core.observed.activity import Backend, ClientEndpoint, Snapshot
 from watchdog.core.observed.blocking import Blocking
 from watchdog.core.observed.census import Census
 from watchdog.core.observed.commands import BackendLookup
-from watchdog.core.observed.sockets import SocketVisibility
+from watchdog.core.observed.sockets import OwnConnection, Session, SocketReading
 from watchdog.core.observed.statement_failures import StatementFailures
 from watchdog.core.present.look import Look, Unread
 
@@ -47,8 +47,8 @@ class Source(Protocol):
         """What is read and how. Two sources with the same identity can replace each other."""
 
     @property
-    def endpoints(self) -> tuple[ClientEndpoint | None, int | None]:
-        """Our client endpoint as the server sees it, None for a Unix socket, and the server's port if it is known."""
+    def own_connection(self) -> OwnConnection | None:
+        """The four ends of our session, or None while there is none."""
 
     def inherit_state(self, before: object) -> None:
         """Go on with the counts of failures of `before`, an earlier source of the same cluster."""
@@ -96,10 +96,11 @@ class Sockets(Protocol):
     def pause(self) -> float:
         """Seconds between two sweeps of one cluster."""
 
-    def closed(
-        self, ends: Iterable[ClientEndpoint], *, port: int, own: ClientEndpoint | None
-    ) -> tuple[SocketVisibility, frozenset[ClientEndpoint]]:
-        """Which of the client endpoints have no established connection to `port`, and whether that can be known."""
+    def read(self, clients: Mapping[Session, ClientEndpoint], *, own: OwnConnection) -> SocketReading:
+        """The state of the client of each of these sessions, and whether that can be known here.
+
+        `own` is our session on the same server.
+        """
 
 
 class Ledger(Protocol):
@@ -144,9 +145,18 @@ class Acting(Protocol):
         """Whether it may act now, every reason why not, and the memory for the next steps."""
 
     async def carry_out(
-        self, due: Sequence[Due], *, memory: PolicyMemory, at: datetime, read_at: float
+        self,
+        due: Sequence[Due],
+        *,
+        memory: PolicyMemory,
+        at: datetime,
+        read_at: float,
+        is_still_gone: Callable[[Backend], bool],
     ) -> list[ActResult]:
-        """Carry out what is due, in this order. `read_at` is the snapshot's monotonic second."""
+        """Carry out what is due, in this order. `read_at` is the snapshot's monotonic second.
+
+        `is_still_gone` looks at the socket of a client that was gone.
+        """
 
     async def record(
         self,

@@ -4,7 +4,7 @@ It reports whether this configuration would act on the cluster, and if not, why.
 """
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Never
@@ -15,6 +15,7 @@ from watchdog.core.acting.memory import PolicyMemory
 from watchdog.core.acting.policy import Policy
 from watchdog.core.acting.status import ActingStatus, DisarmReason, Lease
 from watchdog.core.acting.verdicts import Due
+from watchdog.core.observed.activity import Backend
 from watchdog.core.observed.census import Census
 from watchdog.errors import ReadError
 from watchdog.runtime.actor import failing_for_acts, reasons_of_server
@@ -73,10 +74,16 @@ class ReadOnlyActor:
         return ActingStatus(0, tuple(found), at_once=True), memory
 
     async def carry_out(
-        self, due: Sequence[Due], *, memory: PolicyMemory, at: datetime, read_at: float
+        self,
+        due: Sequence[Due],
+        *,
+        memory: PolicyMemory,
+        at: datetime,
+        read_at: float,
+        is_still_gone: Callable[[Backend], bool],
     ) -> list[ActResult]:
         """Carry out nothing."""
-        del due, memory, at, read_at
+        del due, memory, at, read_at, is_still_gone
         return []
 
     async def record(

@@ -7,7 +7,7 @@ import re
 import shlex
 from datetime import timedelta
 from ipaddress import ip_network
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, Field, field_validator
 from pydantic_core import PydanticCustomError
@@ -189,6 +189,10 @@ class Budgets(Model):
     )
     clock_skew: Grace = Field(
         default=DEFAULT_SKEW, description="how far the clocks of callers that state a deadline may be off"
+    )
+    half_close: Literal["gone", "spare"] = Field(
+        default="gone",
+        description="a client elsewhere that has closed its sending half: gone, or spared because it may read",
     )
     default: Duration | None = Field(
         default=None, description="for every role not listed; null: those are only counted"

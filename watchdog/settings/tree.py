@@ -197,6 +197,7 @@ def _book(budgets: schema.Budgets) -> BudgetBook:
         },
         jobs=tuple(_rule(job) for job in budgets.jobs) or DEFAULT_JOBS,
         provider_roles=PROVIDER_ROLES,
+        spares_half_closed=budgets.half_close == "spare",
         exempt=frozenset(name for name, role in budgets.roles.items() if role.budget is None),
         exempt_and_detached=frozenset(
             name for name, role in budgets.roles.items() if role.budget is None and role.detached

@@ -18,6 +18,7 @@ from watchdog.core.observed.reasons import Reason
 from watchdog.core.observed.sockets import SocketVisibility
 from watchdog.core.observed.versions import is_untested
 from watchdog.core.present.look import Look, Unread
+from watchdog.core.present.not_looked_for import UNCERTAIN
 from watchdog.web.acting_metrics import ActingMetrics, lease_holder
 from watchdog.web.families import activity, reading
 from watchdog.web.labels import Bounds, ClusterLabels
@@ -118,6 +119,8 @@ class ClusterMetrics:
         self.series.set(reading.LAST_POLL_DURATION_SECONDS, (), look.took.total_seconds())
         self.series.set(reading.POLL_INTERVAL_SECONDS, (), look.interval.total_seconds())
         self.series.set(reading.SOCKETS_VISIBLE, (), look.socket_visibility is SocketVisibility.SEEN)
+        for state in UNCERTAIN if look.socket_visibility is SocketVisibility.SEEN else ():
+            self.series.set(reading.CLIENTS_UNCERTAIN, (state,), sum(each is state for each in look.clients.values()))
         self.series.set(reading.IN_RECOVERY, (), look.snapshot.in_recovery)
         self.series.set(reading.SERVER_INFO, (look.census.version,), 1)
         self.series.count(reading.CLOCK_STEPS, (), look.clock_step is not None)

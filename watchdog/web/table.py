@@ -8,6 +8,7 @@ CLUSTER_METRICS = (
     reading.LAST_POLL_DURATION_SECONDS,
     reading.POLL_INTERVAL_SECONDS,
     reading.SOCKETS_VISIBLE,
+    reading.CLIENTS_UNCERTAIN,
     reading.IN_RECOVERY,
     reading.SERVER_INFO,
     reading.SERVER_UNTESTED,

@@ -40,6 +40,7 @@ class Withheld(StrEnum):
     COMMAND_UNREAD = "command_unread"
     LAST_COPY = "last_copy"
     CLOCK_STEPPED = "clock_stepped"
+    CLIENT_THERE = "client_there"
     PATIENCE = "patience"
     REFUSED = "refused"
     INEFFECTIVE = "ineffective"
@@ -63,6 +64,7 @@ PASSING = frozenset(
         Withheld.COMMAND_UNREAD,
         Withheld.LAST_COPY,
         Withheld.CLOCK_STEPPED,
+        Withheld.CLIENT_THERE,
         Withheld.PATIENCE,
         Withheld.BACKING_OFF,
         Withheld.RESTING,

@@ -71,6 +71,9 @@ class BudgetBook:
     exempt_and_detached: frozenset[str] = frozenset()
     """Those of them whose callers disconnect on purpose."""
 
+    spares_half_closed: bool = False
+    """True if a client may have closed only its sending half where its own end is out of sight."""
+
     _by_pattern: NameTable[BudgetSpec | None] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

@@ -1,11 +1,12 @@
 """Which running statements have lost their client, according to the kernel's TCP sockets.
 
 The rows are read, then the sockets, then the rows again. A statement has lost its client if it is in both readings of
-the rows and its client had no established connection in between. This module knows nothing of how sockets are read.
+the rows and its client's connection was closed in between. This module knows nothing of how sockets are read.
 """
 
 import ipaddress
-from collections.abc import Iterable
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from functools import lru_cache
@@ -22,6 +23,49 @@ class SocketVisibility(StrEnum):
     UNAVAILABLE = "unavailable"
     FAILED = "failed"
     NOT_ASKED = "not_asked"
+
+
+class ClientState(StrEnum):
+    """What the sockets say of the client of one session.
+
+    - `connected`: its connection is established.
+    - `gone`: its connection is absent, or closed by a client whose own end is here and belongs to nobody.
+    - `close_wait`: closed by the client, whose own end is not here. It may be gone, or it may have closed only its
+      sending half and still read.
+    - `half_closed`: closed by the client, whose own end is here and still belongs to a process.
+    - `unknown`: it cannot be told which of the sockets is its own.
+    """
+
+    CONNECTED = "connected"
+    GONE = "gone"
+    CLOSE_WAIT = "close_wait"
+    HALF_CLOSED = "half_closed"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class OwnConnection:
+    """Our own session by its four ends, as the server sees them. Both are None for a Unix socket.
+
+    `direct` is true if our own socket has the same ends. Otherwise something stands between us and the server (a
+    tunnel, a pooler, address translation), and ends that look alike here are those of others.
+    """
+
+    server: ClientEndpoint | None
+    client: ClientEndpoint | None
+    direct: bool = True
+
+
+Session = tuple[int, datetime]
+"""Pid and backend start."""
+
+
+@dataclass(frozen=True, slots=True)
+class SocketReading:
+    """One reading of the sockets: whether they are visible, and if so the state of each client that was asked for."""
+
+    visibility: SocketVisibility
+    clients: Mapping[Session, ClientState] = field(default_factory=dict)
 
 
 MAX_ADDRESSES = 10_000
@@ -59,8 +103,8 @@ def statement_run(backend: Backend) -> StatementRun | None:
     return backend.pid, backend.started, statement.at
 
 
-def without_client(backends: Iterable[Backend], *, closed: frozenset[ClientEndpoint]) -> frozenset[StatementRun]:
-    """The running statements whose client endpoint is in `closed`."""
-    return frozenset(
-        run for backend in backends if backend.client in closed and (run := statement_run(backend)) is not None
-    )
+def without_close_wait(state: ClientState, *, spares_half_closed: bool) -> ClientState:
+    """What a client counts as whose own end is out of sight: half-closed or gone, as the configuration has it."""
+    if state is not ClientState.CLOSE_WAIT:
+        return state
+    return ClientState.HALF_CLOSED if spares_half_closed else ClientState.GONE

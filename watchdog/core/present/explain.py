@@ -14,6 +14,7 @@ from watchdog.core.judging.budgets import Budget, BudgetBook
 from watchdog.core.judging.cases import Case
 from watchdog.core.judging.evidence import Finding
 from watchdog.core.judging.overdue import until_crossing
+from watchdog.core.observed.sockets import ClientState
 from watchdog.core.present.look import Look
 from watchdog.core.present.phrases import arming_words, span, verdict_words
 
@@ -33,7 +34,7 @@ def explain(look: Look, *, pid: int, book: BudgetBook, policy: Policy, context: 
     if case is None:
         return None
     verdicts = [each for each in look.decisions.verdicts if each.finding.backend.pid == pid]
-    lines = [*_row(case), *_name(case), *_budget(case, book=book)]
+    lines = [*_row(case, look), *_name(case), *_budget(case, book=book)]
     if not verdicts:
         lines.append(Line(0, "finding: none", decides=True))
     for verdict in verdicts:
@@ -42,7 +43,7 @@ def explain(look: Look, *, pid: int, book: BudgetBook, policy: Policy, context: 
     return [*lines, Line(0, f"cluster: {armed}"), *(Line(1, reason) for reason in reasons)]
 
 
-def _row(case: Case) -> Iterator[Line]:
+def _row(case: Case, look: Look) -> Iterator[Line]:
     backend = case.backend
     wait = f", waiting for {backend.wait_event_type} {backend.wait_event}" if backend.wait_event else ""
     yield Line(0, f"row: pid {backend.pid}, role {backend.role}, database {backend.database}, {backend.state}{wait}")
@@ -50,6 +51,9 @@ def _row(case: Case) -> Iterator[Line]:
         if moment is not None:
             yield Line(1, f"{word} began {span(moment.age)} ago, at {moment.at.isoformat()}")
     yield Line(1, f"it is {case.activity}, measured by the {case.clock} clock: {span(case.age)}")
+    state = look.clients.get((backend.pid, backend.started))
+    if state is not None:
+        yield Line(1, f"its client, by the sockets: {_words(state)}")
     yield Line(1, f"start of the run, for pgwatchdog cancel --start: {case.run.start.isoformat()}")
 
 
@@ -120,5 +124,5 @@ def _protections(finding: Finding, *, rule: Rule, verdict: Verdict, context: Pro
         yield Line(2, f"{'yes' if meanings else 'no '}  {_words(reason)}{why}", decides=decides)
 
 
-def _words(reason: Withheld) -> str:
+def _words(reason: Withheld | ClientState) -> str:
     return reason.replace("_", " ")

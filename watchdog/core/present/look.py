@@ -3,6 +3,7 @@
 This module holds values only. It knows nothing of how they are shown.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -14,7 +15,7 @@ from watchdog.core.judging.judge import Judgement
 from watchdog.core.observed.activity import Snapshot
 from watchdog.core.observed.census import Census
 from watchdog.core.observed.reasons import Reason
-from watchdog.core.observed.sockets import SocketVisibility
+from watchdog.core.observed.sockets import ClientState, Session, SocketVisibility
 from watchdog.core.observed.statement_failures import StatementFailures
 
 
@@ -56,6 +57,9 @@ class Look:
     retries: tuple[Retry, ...] = ()
     stuck: int = 0
     socket_visibility: SocketVisibility = SocketVisibility.NOT_ASKED
+    clients: Mapping[Session, ClientState] = field(default_factory=dict)
+    """What the sockets said of the clients of running sessions. Sessions that were not asked for are left out."""
+
     timing: LookTiming = LookTiming()
     statement_failures: StatementFailures = field(default_factory=dict)
     clock_step: timedelta | None = None

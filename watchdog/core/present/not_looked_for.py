@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from watchdog.core.judging.cases import running
-from watchdog.core.observed.sockets import SocketVisibility
+from watchdog.core.observed.sockets import ClientState, SocketVisibility
 from watchdog.core.observed.statement_failures import failing
 from watchdog.core.present.look import Look
 
@@ -18,6 +18,7 @@ class What(StrEnum):
     """What was not looked for: the key `what` in JSON."""
 
     DEAD_CLIENTS = "dead_clients"
+    UNCERTAIN_CLIENTS = "uncertain_clients"
     HIDDEN_SESSIONS = "hidden_sessions"
     UNTRACKED_SESSIONS = "untracked_sessions"
     ROLES_WITHOUT_BUDGET = "roles_without_budget"
@@ -50,6 +51,13 @@ UNSEEN = {
 """Why sockets were not seen, in words."""
 
 
+UNCERTAIN = {
+    ClientState.UNKNOWN: "several sockets listen on the server's port, and which of them the client used is not known",
+    ClientState.HALF_CLOSED: "they have closed their sending half and may still read",
+}
+"""Why it is not known of a client whether it is gone, in words."""
+
+
 def not_looked_for(look: Look) -> list[NotLookedFor]:
     """Every limit of a look, failures first."""
     return sorted(
@@ -62,6 +70,11 @@ def _sockets(look: Look) -> Iterator[NotLookedFor]:
     if why is not None:
         failed = look.socket_visibility is SocketVisibility.FAILED
         yield NotLookedFor(what=What.DEAD_CLIENTS, sentence=f"clients that are gone ({why})", failed=failed)
+    for state, meaning in UNCERTAIN.items():
+        count = sum(each is state for each in look.clients.values())
+        if count:
+            sentence = f"whether the clients of {count} running sessions are gone ({meaning})"
+            yield NotLookedFor(what=What.UNCERTAIN_CLIENTS, sentence=sentence, count=count)
 
 
 def _sessions(look: Look) -> Iterator[NotLookedFor]:

@@ -27,6 +27,13 @@ SOCKETS_VISIBLE = Metric(
     help="1 if the kernel shows us the server's sockets, so that a client that is gone is known at once.",
     labels=SERVER,
 )
+CLIENTS_UNCERTAIN = Metric(
+    name="clients_uncertain",
+    type=Type.GAUGE,
+    help="Running sessions of which the sockets do not tell whether their client is gone, by reason: unknown (which "
+    "socket is its own), half_closed (it may still read).",
+    labels=("server", "reason"),
+)
 IN_RECOVERY = Metric(name="in_recovery", type=Type.GAUGE, help="1 if the server is a standby.", labels=SERVER)
 SERVER_INFO = Metric(
     name="server_info", type=Type.GAUGE, help="1; the server's version.", labels=("server", "server_version")
