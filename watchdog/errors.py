@@ -43,7 +43,11 @@ class LedgerRefusedError(LedgerError):
 class ReadError(WatchdogError):
     """A cluster could not be read. The message holds no password and fits on one line."""
 
-    def __init__(self, reason: Reason, detail: str) -> None:
-        """Keep `reason`, which is a label value, apart from `detail`, which is a sentence for the user."""
+    def __init__(self, reason: Reason, detail: str, *, state: str | None = None) -> None:
+        """Keep `reason`, which is a label value, apart from `detail`, which is a sentence for the user.
+
+        `state` is the server's SQLSTATE, if the server has answered.
+        """
         super().__init__(detail)
         self.reason = reason
+        self.state = state

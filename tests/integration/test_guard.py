@@ -12,10 +12,11 @@ import pytest
 from support.acting import FREE, cancel_rule
 from support.gates import CANCELED, WAIT, WAIT_AGAIN, Gates, acts_of, before_the_signal, only_these_are_signalled
 from support.servers import Client, Connect, TestServer, start, until
-from support.watching import actor_on, answer, history, look_until
+from support.watching import actor_on, answer, history, look_until, orphaned
 
 from watchdog.core.acting.acts import CancelTarget, Result
 from watchdog.core.acting.policy import Policy
+from watchdog.core.acting.rules import Names
 from watchdog.core.acting.verdicts import Hand, Withheld
 from watchdog.core.present.look import Look
 from watchdog.postgres.statements import Statement
@@ -23,6 +24,8 @@ from watchdog.runtime.cycle import Cycle
 
 WRITERS_TOO = Policy((cancel_rule(writers=True),), FREE)
 TICK = timedelta(microseconds=1)
+BOOTSTRAP_ROLE, TEMPLATE1 = 10, 1
+"""Object identifiers that are the same on every server."""
 
 
 @dataclass
@@ -282,7 +285,12 @@ BENT: dict[str, tuple[Callable[[CancelTarget], CancelTarget], Result]] = {
     "no transaction": (lambda target: replace(target, transaction=None), Result.MOVED_ON),
     "state": (lambda target: replace(target, state="idle in transaction"), Result.MOVED_ON),
     "fast path": (lambda target: replace(target, state="fastpath function call"), Result.MOVED_ON),
-    "role": (lambda target: replace(target, role_oid=target.role_oid + 1), Result.MOVED_ON),
+    "role": (lambda target: replace(target, role_oid=BOOTSTRAP_ROLE, role="postgres"), Result.MOVED_ON),
+    "role's name": (lambda target: replace(target, role="web_App"), Result.NOT_TRIED),
+    "dropped role": (lambda target: replace(target, role_oid=target.role_oid + 100_000), Result.NOT_TRIED),
+    "database": (lambda target: replace(target, database_oid=TEMPLATE1, database="template1"), Result.MOVED_ON),
+    "database's name": (lambda target: replace(target, database="postgres2"), Result.NOT_TRIED),
+    "dropped database": (lambda target: replace(target, database_oid=target.database_oid + 100_000), Result.NOT_TRIED),
     "no name": (lambda target: replace(target, application_name=""), Result.MOVED_ON),
     "name in other letters": (lambda target: replace(target, application_name="scan:orders:W1"), Result.MOVED_ON),
     "age": (lambda target: replace(target, least_age=timedelta(hours=1)), Result.MOVED_ON),
@@ -306,6 +314,55 @@ async def test_each_thing_that_was_judged_is_compared_again(
     assert victim.pgconn.is_busy()
     assert acts_of(await look_until(cycle, lambda look: look.results)) == [(pid, Result.SIGNALLED)]
     assert answer(victim) == CANCELED
+
+
+async def test_a_database_that_took_the_name_of_another_since_the_census_is_not_acted_on_for_its_old_name(
+    server: TestServer, tmp_path: Path
+) -> None:
+    """A restored copy becomes production by two renames. A rule for staging would go on cancelling there."""
+    staging = Policy((cancel_rule(only=Names(databases=("*_staging",))),), FREE)
+    with server.admin() as admin, actor_on(server, tmp_path, policy=staging) as cycle:
+        admin.execute("CREATE DATABASE app_staging")
+        await cycle.take_census()
+        admin.execute("ALTER DATABASE app_staging RENAME TO app")
+        with psycopg.connect(server.dsn("web_app", database="app"), autocommit=True) as caller:
+            start(caller, "SELECT pg_sleep(60)", server)
+            look = await look_until(cycle, lambda look: look.results)
+            refused(look, caller.info.backend_pid, Result.NOT_TRIED, Withheld.RENAMED)
+            assert cycle.census_is_stale, "the next census comes early"
+            assert full(cycle) == FREE.per_minute, "the token is given back"
+            await cycle.renew_census()
+            looks = [await cycle.look(tick=True) for _ in range(2)]
+            assert [(orphaned(each, caller.info.backend_pid), each.results) for each in looks] == [(True, ())] * 2
+            assert [each.rule for each in looks[1].decisions.verdicts] == [None], "no rule speaks about `app`"
+            caller.cancel()
+            assert answer(caller) == CANCELED
+        admin.execute("DROP DATABASE app WITH (FORCE)")
+
+
+async def test_names_that_cannot_be_read_just_before_the_signal_spare(
+    one_look: tuple[Cycle, Client, Gates], server: TestServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cycle, victim, _ = one_look
+    with psycopg.connect(server.dsn("postgres")) as admin:
+
+        def locks(_: CancelTarget) -> None:
+            admin.execute("LOCK TABLE pg_database IN ACCESS EXCLUSIVE MODE")
+
+        before_the_signal(monkeypatch, locks)
+        look = await look_until(cycle, lambda look: look.results)
+        monkeypatch.undo()
+        refused(look, victim.info.backend_pid, Result.NOT_TRIED, Withheld.NAMES_UNREAD)
+        assert (cycle.census_is_stale, full(cycle)) == (True, FREE.per_minute)
+        assert victim.pgconn.is_busy()
+        admin.rollback()
+    assert acts_of(await look_until(cycle, lambda look: look.results)) == [(victim.info.backend_pid, Result.SIGNALLED)]
+    assert answer(victim) == CANCELED
+
+
+def full(cycle: Cycle) -> int:
+    [bucket] = cycle.policy_memory.buckets.values()
+    return round(bucket.tokens)
 
 
 class OtherRow(NamedTuple):

@@ -42,7 +42,7 @@ SURE = 2.58
 LONG_VICTIMS = 100
 
 AIM = """
-    SELECT a.backend_start, a.query_start, a.xact_start, a.usesysid::int8, a.query
+    SELECT a.backend_start, a.query_start, a.xact_start, a.usesysid::int8, a.datid::int8, a.query
     FROM pg_catalog.pg_stat_get_activity(%s) AS a
     WHERE a.state = 'active' AND pg_catalog.clock_timestamp() - a.query_start >= %s
 """
@@ -126,10 +126,10 @@ async def victims(server: TestServer, count: int, *, shortest: float, longest: f
 async def aim_at(watcher: Connection, victim: Victim, *, least: float) -> CancelTarget | None:
     """What the victim runs now, if it has run for long enough; its number is on record as aimed at."""
     row = await (await watcher.execute(AIM, (victim.pid, timedelta(seconds=least)))).fetchone()
-    number = None if row is None else re.search(r", (\d+)$", str(row[4]))
+    number = None if row is None else re.search(r", (\d+)$", str(row[5]))
     if row is None or number is None:
         return None
-    started, query, transaction, role = cast("tuple[datetime, datetime, datetime, int]", row[:4])
+    started, query, transaction, role, database = cast("tuple[datetime, datetime, datetime, int, int]", row[:5])
     victim.aimed = {int(number[1])} | (victim.aimed if least else set())
     least_age = timedelta(seconds=least)
     return CancelTarget(
@@ -139,6 +139,9 @@ async def aim_at(watcher: Connection, victim: Victim, *, least: float) -> Cancel
         transaction=transaction,
         state="active",
         role_oid=role,
+        role="web_app",
+        database_oid=database,
+        database="postgres",
         application_name="",
         clock=Clock.STATEMENT,
         least_age=least_age,

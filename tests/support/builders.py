@@ -36,6 +36,7 @@ def backend(  # noqa: PLR0913  # every column of a row may matter to some test
     query_id: int | None = None,
     started: float = 100_000.0,
     role_oid: int | None = 16_384,
+    database_oid: int | None = 16_385,
     now: datetime = NOW,
 ) -> Backend:
     """A backend that runs a statement. The default of `xact` is the age of the statement."""
@@ -55,6 +56,7 @@ def backend(  # noqa: PLR0913  # every column of a row may matter to some test
         has_xid=xid,
         query_id=query_id,
         role_oid=role_oid,
+        database_oid=database_oid,
     )
 
 

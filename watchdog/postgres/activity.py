@@ -86,6 +86,7 @@ def _backend(row: ActivityRow, *, pid: int, started: datetime, census: Census) -
         has_xid=row.has_xid,
         query_id=row.query_id,
         role_oid=row.usesysid,
+        database_oid=row.datid,
         client=endpoint_of(row.client_addr, row.client_port),
     )
 

@@ -25,7 +25,11 @@ class CancelRow(NamedTuple):
 
 CANCEL = Statement("cancel", CancelRow)
 
+LOCK_NOT_AVAILABLE = "55P03"
+"""The SQLSTATE of a statement that has waited for a lock for longer than lock_timeout."""
+
 _PROTECTED = {each.reason.value: each.reason for each in PROTECTIONS if each.guarded}
+_NOT_TRIED = frozenset({Withheld.NOT_LEADER, Withheld.RENAMED})
 _UNANSWERED = frozenset({Reason.TIMEOUT, Reason.CONNECTION_LOST, Reason.INTERNAL})
 """Reasons that leave open whether the signal was sent. INTERNAL means that the answer had an unexpected column."""
 
@@ -41,19 +45,28 @@ async def cancel(
     """
     try:
         parameters = guard_parameters(target, manual=manual)
-        rows = await session.rows(CANCEL, parameters, comment=f"pgwatchdog act {act}")
+        [row] = await session.rows(CANCEL, parameters, comment=f"pgwatchdog act {act}")
     except ReadError as error:
-        if error.reason is Reason.NOT_PERMITTED:
-            return Result.NOT_PERMITTED, None, str(error)
-        if error.reason in _UNANSWERED:
-            return Result.TIMED_OUT, None, str(error)
-        return Result.NOT_TRIED, None, str(error)
-    word = rows[0].answer
-    if word == Withheld.NOT_LEADER:
+        return _of_error(error)
+    if row.answer == Withheld.NOT_LEADER:
         session.holds_lease = False  # the lease is lost and must be taken again
-        return Result.NOT_TRIED, Withheld.NOT_LEADER, ""
+    return _of_answer(row.answer)
+
+
+def _of_error(error: ReadError) -> tuple[Result, Withheld | None, str]:
+    if error.state == LOCK_NOT_AVAILABLE:  # only the names can be waited for, and they are read before the signal
+        return Result.NOT_TRIED, Withheld.NAMES_UNREAD, str(error)
+    if error.reason is Reason.NOT_PERMITTED:
+        return Result.NOT_PERMITTED, None, str(error)
+    result = Result.TIMED_OUT if error.reason in _UNANSWERED else Result.NOT_TRIED
+    return result, None, str(error)
+
+
+def _of_answer(word: str) -> tuple[Result, Withheld | None, str]:
     if word in _PROTECTED:
         return Result.PROTECTED, _PROTECTED[word], ""
+    if word in _NOT_TRIED:
+        return Result.NOT_TRIED, Withheld(word), ""
     return Result(word), None, ""
 
 
@@ -65,6 +78,9 @@ def guard_parameters(target: CancelTarget, *, manual: bool) -> dict[str, object]
         "pid": target.pid,
         "backend_start": target.backend_start,
         "role": target.role_oid,
+        "role_name": target.role,
+        "database": target.database_oid,
+        "database_name": target.database,
         "application_name": target.application_name,
         "state": target.state,
         "statement": target.statement,

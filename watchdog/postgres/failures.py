@@ -54,7 +54,7 @@ def no_password_failure() -> ReadError:
 def statement_failure(error: psycopg.Error) -> ReadError:
     """The error for a failed statement. Its text says what to do, where that is known."""
     reason = reason_of(error.sqlstate)
-    return ReadError(reason, _sentence(reason, error.diag.message_primary or str(error)))
+    return ReadError(reason, _sentence(reason, error.diag.message_primary or str(error)), state=error.sqlstate)
 
 
 def _sentence(reason: Reason, message: str) -> str:

@@ -16,6 +16,7 @@ from watchdog.core.acting.policy import Policy, wanted_commands
 from watchdog.core.acting.protections import ProtectionContext
 from watchdog.core.acting.status import ActingStatus
 from watchdog.core.acting.steps import DecidedLook, FollowedLook, conclude, decide_on, follow_up
+from watchdog.core.acting.verdicts import Withheld
 from watchdog.core.judging.judge import Judgement, JudgeSettings, Memory, judge
 from watchdog.core.judging.neighbours import wants_blocking
 from watchdog.core.observed.activity import Snapshot
@@ -43,6 +44,9 @@ def elapsed() -> float:
     """Seconds by a clock that cannot be set and goes on while the machine sleeps."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
+
+_NAMES_ARE_OLD = frozenset({Withheld.RENAMED, Withheld.NAMES_UNREAD})
+"""Answers by which the names of the last census are wrong, or may be."""
 
 NO_BACKEND = 1
 """A pid that is asked for where only the answer matters."""
@@ -228,7 +232,9 @@ class Cycle:
             read_at=read_at,
             is_still_gone=self.sweeper.is_still_gone,
         )
-        self._wants_census |= any(each.result is Result.NOT_PERMITTED for each in results)
+        self._wants_census |= any(
+            each.result is Result.NOT_PERMITTED or each.withheld in _NAMES_ARE_OLD for each in results
+        )
         self.policy_memory = conclude(decided, results, judged=judged)
         self.memory = judged
         await self.actor.record(results, effects=followed.effects, retries=followed.retries, at=at)

@@ -86,7 +86,8 @@ class CancelTarget:
 
     `statement` is None for a FETCH loop: each FETCH has its own start, so the start of the transaction identifies the
     run. `least_age` is the age that the run must have reached. `writers` is True if a transaction that has written may
-    be cancelled.
+    be cancelled. `role` and `database` are the names by which the run was judged; they belong to an oid each, and a
+    rename since then makes another name.
     """
 
     pid: int
@@ -95,6 +96,9 @@ class CancelTarget:
     transaction: datetime | None
     state: str
     role_oid: int
+    role: str
+    database_oid: int
+    database: str
     application_name: str
     clock: Clock
     least_age: timedelta
@@ -164,10 +168,10 @@ class ObservedEffect:
 
 
 def cancel_target(finding: Finding, *, rule: Rule) -> CancelTarget | None:
-    """The values that the guarded statement must find, or None if the row shows no statement start or no role."""
+    """The values that the guarded statement must find, or None if the row shows no start, no role or no database."""
     backend = finding.backend
     statement = backend.start(Clock.STATEMENT)
-    if statement is None or backend.role_oid is None:
+    if statement is None or backend.role_oid is None or backend.database_oid is None:
         return None
     return CancelTarget(
         pid=backend.pid,
@@ -176,6 +180,9 @@ def cancel_target(finding: Finding, *, rule: Rule) -> CancelTarget | None:
         transaction=None if backend.transaction is None else backend.transaction.at,
         state=backend.state,
         role_oid=backend.role_oid,
+        role=backend.role,
+        database_oid=backend.database_oid,
+        database=backend.database,
         application_name=backend.application_name,
         clock=finding.clock,
         least_age=finding.budget.crossing if finding.budget is not None and _is_overdue(finding) else timedelta(0),

@@ -41,6 +41,8 @@ class Withheld(StrEnum):
     LAST_COPY = "last_copy"
     CLOCK_STEPPED = "clock_stepped"
     CLIENT_THERE = "client_there"
+    RENAMED = "renamed"
+    NAMES_UNREAD = "names_unread"
     PATIENCE = "patience"
     REFUSED = "refused"
     INEFFECTIVE = "ineffective"
@@ -65,6 +67,8 @@ PASSING = frozenset(
         Withheld.LAST_COPY,
         Withheld.CLOCK_STEPPED,
         Withheld.CLIENT_THERE,
+        Withheld.RENAMED,
+        Withheld.NAMES_UNREAD,
         Withheld.PATIENCE,
         Withheld.BACKING_OFF,
         Withheld.RESTING,

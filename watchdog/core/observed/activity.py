@@ -78,6 +78,7 @@ class Backend:
     has_xid: bool
     query_id: int | None
     role_oid: int | None = None
+    database_oid: int | None = None
     client: ClientEndpoint | None = None
 
     @property
