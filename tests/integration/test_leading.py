@@ -10,7 +10,7 @@ import pytest
 from support.gates import CANCELED
 from support.pooling import pgbouncer, pooled_dsn
 from support.processes import command
-from support.replicas import STEP, Held, armed, exported_of, folder, holders, orphan, over_budget
+from support.replicas import STEP, Held, armed, exported_of, folder, holder_pid, holders, orphan, over_budget
 from support.servers import Connect, TestServer
 from support.watching import actor_on, answer, history, look_until, verdict_of
 
@@ -55,7 +55,7 @@ async def test_what_was_decided_before_a_freeze_is_not_signalled_after_the_lease
         state = server.value("SELECT state FROM pg_stat_activity WHERE pid = %s", pid)
         comes_back = await first.look(tick=True)
         await look_until(second, lambda look: look.results)
-    assert follower.lease.holder_pid == holder
+    assert holder_pid(follower) == holder
     assert [each.result for each in late.results] == [Result.TIMED_OUT], "its session was gone, so nothing was sent"
     assert state == "active"
     assert (comes_back.lease.leads, comes_back.disarmed[0]) == (False, DisarmReason.NOT_LEADER)

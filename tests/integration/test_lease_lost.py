@@ -8,7 +8,7 @@ from pathlib import Path
 import psycopg
 import pytest
 from support.gates import CANCELED
-from support.replicas import STEP, Held, exported_of, folder, holders, orphan, over_budget
+from support.replicas import STEP, Held, exported_of, folder, holder_pid, holders, orphan, over_budget
 from support.servers import Connect, TestServer, until
 from support.watching import actor_on, answer, history, look_until, verdict_of
 
@@ -117,7 +117,7 @@ async def test_the_statement_that_signals_reads_the_lease_itself(
         look = await look_until(cycle, lambda look: look.results)
         monkeypatch.undo()
         assert [(each.result, each.withheld) for each in look.results] == [(Result.NOT_TRIED, Withheld.NOT_LEADER)]
-        assert (look.lease.leads, look.lease.holder_pid) == (False, squatter.info.backend_pid)
+        assert (look.lease.leads, holder_pid(look)) == (False, squatter.info.backend_pid)
         after = await cycle.look(tick=True)
         assert after.disarmed[0] == DisarmReason.LEASE_TAKEN
         assert server.value("SELECT count(*) FROM pg_stat_activity WHERE pid = %s AND state = 'active'", pid) == 1

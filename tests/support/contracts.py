@@ -116,7 +116,8 @@ class SourceContract:
             first, again, other = await one.lease(), await one.lease(), await two.lease()
             assert [(each.leads, each.just_acquired) for each in (first, again)] == [(True, True), (True, False)]
             assert (other.leads, other.held_by_other, other.disarm_reason) == (False, True, DisarmReason.NOT_LEADER)
-            assert other.holder_pid is not None
+            assert other.holder is not None
+            assert other.holder.pid is not None
             assert (await two.lease_holder()).leads is False
             await two.release_lease()
             assert (await one.lease()).leads, "nobody lets go of another's lease"

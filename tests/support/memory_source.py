@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from support.builders import BOOT, NOW, backend, census
 from watchdog.core.acting.acts import CancelTarget, Result
-from watchdog.core.acting.status import DisarmReason, Lease
+from watchdog.core.acting.status import DisarmReason, KeyHolder, Lease
 from watchdog.core.acting.verdicts import Withheld
 from watchdog.core.doctor.facts import Facts
 from watchdog.core.observed.activity import Backend, Clock, Snapshot
@@ -140,7 +140,7 @@ class MemorySource:
         reason = DisarmReason.NOT_LEADER
         if holder is None:
             return Lease(leads=False, disarm_reason=reason)
-        return Lease(leads=False, disarm_reason=reason, holder_pid=holder.pid, held_by_other=True)
+        return Lease(leads=False, disarm_reason=reason, holder=KeyHolder(pid=holder.pid, role=None))
 
     async def release_lease(self) -> None:
         if self.server.lease_holder is self:

@@ -220,6 +220,11 @@ def holders(server: TestServer) -> list[int]:
         return [int(str(pid)) for (pid,) in admin.execute(locks, (SPACE, KEY)).fetchall()]
 
 
+def holder_pid(look: Look) -> int | None:
+    """The pid of the other session that holds the lease, or None."""
+    return None if look.lease.holder is None else look.lease.holder.pid
+
+
 def seconds_until_led_by_another(server: TestServer, before: int) -> float:
     """Wait until another session than `before` holds the lease. Returns the seconds that took."""
     begun = time.monotonic()

@@ -17,7 +17,7 @@ from support.memory_source import MemoryServer, MemorySource
 from watchdog.core.acting.acts import Act, CancelTarget, Outcome, Result
 from watchdog.core.acting.policy import Policy
 from watchdog.core.acting.protections import Protect
-from watchdog.core.acting.status import DisarmReason
+from watchdog.core.acting.status import DisarmReason, KeyHolder
 from watchdog.core.acting.verdicts import Withheld
 from watchdog.core.observed.commands import BackendLookup
 from watchdog.core.observed.reasons import Reason
@@ -145,7 +145,8 @@ async def test_a_ledger_that_refuses_this_version_makes_room_for_another_leader(
     other = Stage(server=server, pid=2)
     assert (await other.look()).lease.leads
     follows = await first.look()
-    assert (follows.lease.leads, follows.lease.holder_pid) == (False, 2), "and it does not take the lease back"
+    assert follows.lease.holder == KeyHolder(pid=2, role=None)
+    assert not follows.lease.leads, "and it does not take the lease back"
 
 
 async def test_a_ledger_that_only_fails_keeps_the_lease() -> None:

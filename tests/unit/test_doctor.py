@@ -7,7 +7,7 @@ import pytest
 from support.builders import backend, book, census, judge_settings, rule, seconds
 from test_series import look
 
-from watchdog.core.acting.status import DisarmReason, Lease
+from watchdog.core.acting.status import DisarmReason, KeyHolder, Lease
 from watchdog.core.doctor.audit import audit
 from watchdog.core.doctor.changes import Remedy, SetForRole, SetParameter
 from watchdog.core.doctor.checks import Check, Status, failed, ok, warning, worst
@@ -18,6 +18,7 @@ from watchdog.core.doctor.timeouts import placed_under
 from watchdog.core.judging.budgets import BudgetBook
 from watchdog.core.observed.stored_settings import OTHERS, UNITS, Stored, StoredSettings
 
+HOLDER = KeyHolder(pid=7, role=None)
 BOOK = book(roles={"web_app": 30, "etl_app": 900})
 GOOD = {
     **dict.fromkeys(UNITS, "0"),
@@ -205,16 +206,29 @@ OWN = facts().own
             "cancelled by replay",
         ),
         (
-            facts(lease=Lease(leads=False, disarm_reason=DisarmReason.NOT_LEADER, holder_pid=7)),
+            facts(lease=Lease(leads=False, disarm_reason=DisarmReason.NOT_LEADER, holder=HOLDER)),
             "lease",
             Status.OK,
-            "held by a pgwatchdog",
+            "held by a role that may cancel",
         ),
         (
-            facts(lease=Lease(leads=False, disarm_reason=DisarmReason.LEASE_TAKEN, holder_pid=7)),
+            facts(lease=Lease(leads=False, disarm_reason=DisarmReason.LEASE_TAKEN, holder=HOLDER)),
             "lease",
             Status.FAILED,
             "no pgwatchdog",
+        ),
+        (
+            facts(lease=Lease(leads=False, ignored=(replace(HOLDER, pid=None, prepared="nightly", database=5),))),
+            "lease",
+            Status.OK,
+            "because it could cancel nothing: the prepared transaction 'nightly' of unknown in database unknown",
+        ),
+        (facts(public_connects=True), "lease_database", Status.WARNING, "every role may connect to it"),
+        (
+            facts(lease=Lease(leads=False, disarm_reason=DisarmReason.OTHER_DATABASE), public_connects=True),
+            "lease_database",
+            Status.UNKNOWN,
+            "not connected to it",
         ),
         (
             facts(lease=Lease(leads=False, disarm_reason=DisarmReason.OTHER_DATABASE)),

@@ -25,6 +25,7 @@ from watchdog.core.present.phrases import (
     breaker_words,
     failure_words,
     gravest_first,
+    ignored_holders,
     limit_words,
     nothing_found,
     span,
@@ -117,7 +118,7 @@ def _notes(state: State, *, book: BudgetBook, arming: bool) -> list[str]:
         notes.append("Read only in part: track_activities is off on the server.")
     if counts["unusable_key"]:
         notes.append(f"{counts['unusable_key']} job names cannot be used: cut at 63 bytes, ambiguous or incomplete.")
-    notes += [*failure_words(state), *breaker_words(state)]
+    notes += [*failure_words(state), *breaker_words(state), *ignored_holders(state)]
     untested = untested_words(state)
     if untested is not None:
         notes.append(untested)

@@ -49,7 +49,7 @@ async def cancel(
     except ReadError as error:
         return _of_error(error)
     if row.answer == Withheld.NOT_LEADER:
-        session.holds_lease = False  # the lease is lost and must be taken again
+        session.holds_lease = session.holds_key = False  # the lease is lost and must be taken again
     return _of_answer(row.answer)
 
 

@@ -44,6 +44,7 @@ class ServerRow(NamedTuple):
     conflicts: int
     application_names: list[str]
     schemas: list[str]
+    public_connects: bool
 
 
 class RoleFactsRow(NamedTuple):
@@ -129,6 +130,7 @@ async def read_facts(
         variables=variables,
         silence=silence,
         names=tuple(server.application_names),
+        public_connects=server.public_connects,
     )
 
 

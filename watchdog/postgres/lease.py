@@ -1,14 +1,16 @@
 """The lease: a session-level advisory lock that the acting session itself holds, so that a server has one actor.
 
-An advisory lock belongs to one database, so a session in another database never leads. Behind a pooler the lock would
+An advisory lock belongs to one database, so a session in another database than it should be in never leads, and who
+leads has looked for holders of the key in all databases. Behind a pooler the lock would
 belong to a session that other clients use, so such a session never leads either. A holder that sends no more statements
 loses the lease through idle_session_timeout, by the server's own clock.
 """
 
+import secrets
+from dataclasses import replace
 from typing import NamedTuple
 
-from watchdog.core.acting.status import DisarmReason, Lease
-from watchdog.postgres.dial import APPLICATION_NAME
+from watchdog.core.acting.status import DisarmReason, KeyHolder, Lease
 from watchdog.postgres.session import Session
 from watchdog.postgres.statements import Statement
 
@@ -18,6 +20,9 @@ SPACE, KEY = 0x70677764, 1
 LOCK = {"space": SPACE, "key": KEY}
 """The two keys as the parameters of a statement."""
 
+MOST_PAUSES = 3
+"""The most calls for which a session does not try to take the lease after it has let go of it for another one."""
+
 
 class LeaseRow(NamedTuple):
     """Whether our session has acquired the lock."""
@@ -26,13 +31,20 @@ class LeaseRow(NamedTuple):
 
 
 class LeaseHolderRow(NamedTuple):
-    """Who holds the lock. The `holder_` fields are NULL if nobody does, or if a prepared transaction does."""
+    """One holder of the key in any database; without one, a single row whose `held` is False.
+
+    `here` is True if it is held in our own database. `holder_pid` is NULL if a prepared transaction holds it, `gid` is
+    that one's identifier. `may_signal` is True for a session whose role could cancel others' queries.
+    """
 
     own_pid: int
     held: bool
+    here: bool
+    database: int | None
     holder_pid: int | None
     holder_usesysid: int | None
-    holder_application_name: str | None
+    gid: str | None
+    may_signal: bool
 
 
 class LeaseReleaseRow(NamedTuple):
@@ -49,6 +61,10 @@ LEASE_RELEASE = Statement("lease_release", LeaseReleaseRow)
 async def take_lease(session: Session, *, database: str) -> Lease:
     """Take the lease if it is free and our session does not hold it already. Otherwise say who holds it.
 
+    An advisory lock belongs to one database, and another pgwatchdog may be configured with another one. So whoever has
+    taken the key looks who holds it elsewhere, and lets go of it for a random number of calls if that session could
+    signal. Of two that take it at once, at least one sees the other.
+
     Raises:
         ReadError: a statement failed; `reason` says why.
 
@@ -58,9 +74,21 @@ async def take_lease(session: Session, *, database: str) -> Lease:
         return Lease(leads=False, disarm_reason=disarm_reason)
     if session.holds_lease:
         return Lease(leads=True)
-    [row] = await session.rows(LEASE, LOCK)
-    session.holds_lease = row.acquired
-    return Lease(leads=True, just_acquired=True) if row.acquired else await read_lease(session, database=database)
+    if session.lease_pause:
+        session.lease_pause -= 1
+        return await read_lease(session, database=database)
+    if not session.holds_key:
+        [row] = await session.rows(LEASE, LOCK)
+        session.holds_key = row.acquired
+    lease = await read_lease(session, database=database)
+    if not session.holds_key:
+        return lease
+    if lease.held_by_other:
+        await release_lease(session)
+        session.lease_pause = secrets.randbelow(MOST_PAUSES + 1)
+        return lease
+    session.holds_lease = True
+    return replace(lease, leads=True, just_acquired=True, disarm_reason=None)
 
 
 async def read_lease(session: Session, *, database: str) -> Lease:
@@ -73,22 +101,31 @@ async def read_lease(session: Session, *, database: str) -> Lease:
     disarm_reason = _unfit(session, database=database)
     if disarm_reason is not None:
         return Lease(leads=False, disarm_reason=disarm_reason)
-    row = (await session.rows(LEASE_HOLDER, LOCK))[0]
-    if row.own_pid != session.own_pid:
+    rows = await session.rows(LEASE_HOLDER, LOCK)
+    if rows[0].own_pid != session.own_pid:
         session.behind_pooler = True
         return Lease(leads=False, disarm_reason=DisarmReason.BEHIND_POOLER)
-    session.holds_lease = row.holder_pid == row.own_pid
+    holders = [row for row in rows if row.held]
+    others = [row for row in holders if row.holder_pid != row.own_pid]
+    session.holds_key = any(row.here and row.holder_pid == row.own_pid for row in holders)
+    session.holds_lease &= session.holds_key
+    ignored = tuple(_holder(row) for row in others if not (row.here or row.may_signal))
+    rival = next((row for row in others if row.here or row.may_signal), None)
     if session.holds_lease:
-        return Lease(leads=True)
-    if not row.held:  # it has just been released; the next look tries to take it
-        return Lease(leads=False, disarm_reason=DisarmReason.NOT_LEADER)
-    ours = row.holder_application_name == APPLICATION_NAME
+        return Lease(leads=True, ignored=ignored)
+    if rival is None:  # it is free, or has just been released; the next look tries to take it
+        return Lease(leads=False, disarm_reason=DisarmReason.NOT_LEADER, ignored=ignored)
     return Lease(
         leads=False,
-        disarm_reason=DisarmReason.NOT_LEADER if ours else DisarmReason.LEASE_TAKEN,
-        holder_pid=row.holder_pid,
-        holder_role=row.holder_usesysid,
-        held_by_other=True,
+        disarm_reason=DisarmReason.NOT_LEADER if rival.may_signal else DisarmReason.LEASE_TAKEN,
+        holder=_holder(rival),
+        ignored=ignored,
+    )
+
+
+def _holder(row: LeaseHolderRow) -> KeyHolder:
+    return KeyHolder(
+        pid=row.holder_pid, role=row.holder_usesysid, database=None if row.here else row.database, prepared=row.gid
     )
 
 
@@ -99,9 +136,10 @@ async def release_lease(session: Session) -> None:
         ReadError: a statement failed; `reason` says why.
 
     """
-    if session.holds_lease:
-        await session.rows(LEASE_RELEASE, LOCK)
+    if session.holds_key:
         session.holds_lease = False
+        await session.rows(LEASE_RELEASE, LOCK)
+        session.holds_key = False
 
 
 def _unfit(session: Session, *, database: str) -> DisarmReason | None:

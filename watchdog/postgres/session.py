@@ -109,7 +109,12 @@ class Session:
     behind_pooler: bool
     failures: FailureLog
     own_connection: OwnConnection | None = None
+    holds_key: bool = False
+    """True if this session has taken the lease's key. Whether it may lead is known once it has looked for others."""
+
     holds_lease: bool = False
+    lease_pause: int = 0
+    """For how many calls it does not try to take the lease."""
 
     @property
     def server_version(self) -> int:

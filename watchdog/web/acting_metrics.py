@@ -97,9 +97,7 @@ class ActingMetrics:
 def lease_holder(look: Look) -> str:
     """The role of the other session that holds the lease, or '' if there is none.
 
-    It is `unknown` for a prepared transaction, because that has no session.
+    A prepared transaction is named by the role that prepared it.
     """
-    lease = look.lease
-    if not lease.held_by_other:
-        return ""
-    return look.census.role(lease.holder_role)
+    holder = look.lease.holder
+    return "" if holder is None else look.census.role(holder.role)

@@ -114,16 +114,33 @@ class ActingStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KeyHolder:
+    """Who holds the lease's key: a session, or a prepared transaction, whose identifier is `prepared`.
+
+    `role` is an oid. `database` is the oid of the database in which the key is held, None for our own.
+    """
+
+    pid: int | None
+    role: int | None
+    database: int | None = None
+    prepared: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
     """Whether pgwatchdog's session holds the lease, and if not, why.
 
-    The holder's pid and role oid are None if they are not known.
+    `holder` is who holds it instead of us, if that is known. `ignored` hold the key in another database and could not
+    signal, so they do not count.
     """
 
     leads: bool
     disarm_reason: DisarmReason | None = None
-    holder_pid: int | None = None
-    holder_role: int | None = None
+    holder: KeyHolder | None = None
+    ignored: tuple[KeyHolder, ...] = ()
     just_acquired: bool = False
-    held_by_other: bool = False
-    """Whether somebody else holds the lease. It is a prepared transaction if `holder_pid` is None."""
+
+    @property
+    def held_by_other(self) -> bool:
+        """True if somebody else is known to hold the lease."""
+        return self.holder is not None

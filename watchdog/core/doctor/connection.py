@@ -8,7 +8,7 @@ from watchdog.core.acting.status import EXPLAINED, DisarmReason
 from watchdog.core.doctor.changes import LimitConnections, Remedy
 from watchdog.core.doctor.checks import Check, failed, ok, unknown, warning
 from watchdog.core.doctor.facts import Facts
-from watchdog.core.present.phrases import span, untested_words
+from watchdog.core.present.phrases import key_holder, span, untested_words
 
 CROWDED, FULL = 0.8, 0.95
 """Shares of max_connections in use from which the check is a warning and from which it fails."""
@@ -30,6 +30,7 @@ def audit_connection(facts: Facts) -> Iterator[Check]:
     yield _connection_limit(facts)
     yield _idle_session(facts)
     yield _lease(facts)
+    yield _lease_database(facts)
 
 
 def _version(facts: Facts) -> Check:
@@ -115,13 +116,28 @@ def _idle_session(facts: Facts) -> Check:
 
 def _lease(facts: Facts) -> Check:
     lease = facts.lease
-    holder = f"pid {lease.holder_pid}, role {facts.look.census.role(lease.holder_role)}"
+    holder = "" if lease.holder is None else key_holder(lease.holder, facts.look.census)
     match lease.disarm_reason:
-        case DisarmReason.NOT_LEADER if lease.holder_pid is not None:
-            return ok("lease", f"held by a pgwatchdog: {holder}")
+        case DisarmReason.NOT_LEADER if holder:
+            return ok("lease", f"held by a role that may cancel, as a pgwatchdog does: {holder}")
         case DisarmReason.LEASE_TAKEN:
             hint = "no pgwatchdog can act while somebody else holds the lock; find out who takes it"
             return failed("lease", f"the key is held by somebody who is no pgwatchdog: {holder}", hint)
         case DisarmReason.OTHER_DATABASE | DisarmReason.BEHIND_POOLER:
             return warning("lease", EXPLAINED[lease.disarm_reason], "from here no pgwatchdog could ever lead")
+    if lease.ignored:
+        named = ", ".join(key_holder(each, facts.look.census) for each in lease.ignored)
+        return ok("lease", f"nobody holds it; ignored, because it could cancel nothing: {named}")
     return ok("lease", "nobody holds it: no pgwatchdog leads now")
+
+
+def _lease_database(facts: Facts) -> Check:
+    """Whoever may connect there may take the lease's key, and then no pgwatchdog acts on the server."""
+    if facts.lease.disarm_reason in {DisarmReason.OTHER_DATABASE, DisarmReason.BEHIND_POOLER}:
+        return unknown("lease_database", "not connected to it", "connect to the database that lease_database names")
+    if not facts.public_connects:
+        return ok("lease_database", "not every role may connect to it")
+    saw = "every role may connect to it, take the lease's key there, and so keep pgwatchdog from acting"
+    hint = "before you arm the cluster: CREATE DATABASE pgwatchdog; REVOKE CONNECT ON DATABASE pgwatchdog FROM PUBLIC; "
+    hint += "GRANT CONNECT to pgwatchdog's role; then name it in the dsn and in lease_database"
+    return warning("lease_database", saw, hint)

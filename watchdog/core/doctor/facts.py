@@ -122,6 +122,9 @@ class Facts:
     names: tuple[str, ...] = field(default=())
     """The application names of all other client sessions, including idle ones."""
 
+    public_connects: bool = False
+    """Whether every role may connect to the database that we are connected to."""
+
     @property
     def settings(self) -> StoredSettings:
         """The settings stored for roles and databases, and the server's own values."""

@@ -7,9 +7,10 @@ from datetime import timedelta
 from typing import assert_never
 
 from watchdog.core.acting.breakers import CLUSTER
-from watchdog.core.acting.status import EXPLAINED
+from watchdog.core.acting.status import EXPLAINED, KeyHolder
 from watchdog.core.acting.verdicts import ActionWithheld, Due, Hand, Observed, UnderWay, Verdict
 from watchdog.core.judging.evidence import Kind
+from watchdog.core.observed.census import Census
 from watchdog.core.observed.sockets import SocketVisibility
 from watchdog.core.observed.statement_failures import failing
 from watchdog.core.observed.versions import MAX_TESTED, MIN_SUPPORTED, is_untested, major
@@ -78,11 +79,24 @@ def verdict_words(verdict: Verdict) -> str:
 def lease_holder(look: Look) -> str | None:
     """Who holds the lease, or None if it is held by this pgwatchdog or by nobody."""
     lease = look.lease
-    if lease.leads or not lease.held_by_other:
-        return None
-    if lease.holder_pid is None:
-        return "a prepared transaction"
-    return f"{look.census.role(lease.holder_role)}, pid {lease.holder_pid}"
+    return None if lease.leads or lease.holder is None else key_holder(lease.holder, look.census)
+
+
+def key_holder(holder: KeyHolder, census: Census) -> str:
+    """A holder of the lease's key in words."""
+    where = "" if holder.database is None else f" in database {census.database(holder.database)}"
+    role = census.role(holder.role)
+    if holder.pid is None:
+        return f"the prepared transaction {holder.prepared!r} of {role}{where}"
+    return f"{role}, pid {holder.pid}{where}"
+
+
+def ignored_holders(look: Look) -> list[str]:
+    """Who holds the lease's key elsewhere and does not count, because that role could not signal."""
+    return [
+        f"The lease's key is also held by {key_holder(each, look.census)}: ignored, it could cancel nothing."
+        for each in look.lease.ignored
+    ]
 
 
 def socket_words(look: Look) -> str | None:
