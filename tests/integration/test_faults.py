@@ -243,10 +243,10 @@ async def test_a_hundred_copies_in_one_dense_queue_are_judged_without_stopping_t
     edges = Blocking({p: frozenset(range(p)) for p in range(1, 200)})
     memory = Memory()
     settings = judge_settings(book(rule(copies=1, retry_gap=0.5)))
-    begun = time.monotonic()
+    begun = time.thread_time()  # what it takes of the loop, whatever else the machine does
     for _ in range(2):
         _, memory = judge(snapshot(*rows), settings=settings, census=census(), memory=memory, tick=True, blocking=edges)
-    assert time.monotonic() - begun < 5 * 0.1
+    assert time.thread_time() - begun < 5 * 0.1
 
 
 async def test_a_name_that_hangs_does_not_hide_the_host_that_answers(

@@ -41,7 +41,7 @@ async def test_what_was_decided_before_a_freeze_is_not_signalled_after_the_lease
     with actor_on(server, one, interval=STEP) as first, actor_on(server, two, interval=STEP) as second:
         assert isinstance(first.source, PostgresSource)
         assert isinstance(first.actor, Actor)
-        first.source.idle_limit = 0.5
+        first.source.idle_limit = 2.0  # more than a starved process pauses between two statements
         first.actor.outbox.ledger = held = Held(Store(f"sqlite:///{one}/ledger.db"))
         looking = asyncio.create_task(look_until(first, lambda look: look.results))
         async with asyncio.timeout(30):
@@ -218,3 +218,44 @@ async def look_until_taken(source: PostgresSource) -> None:
 def words(text: str) -> str:
     """A report on one line."""
     return " ".join(text.split())
+
+
+async def test_a_restored_copy_under_the_same_name_in_the_same_ledger_is_not_acted_on(
+    server: TestServer, own_server: TestServer, connect: Connect, tmp_path: Path
+) -> None:
+    """Each has its own lease; but breakers, rests and attempts of one name are remembered together."""
+    caller = connect()
+    with (
+        actor_on(server, tmp_path, interval=STEP) as first,
+        actor_on(own_server, tmp_path, interval=STEP) as second,
+    ):
+        on_copy = psycopg.connect(own_server.dsn("web_app"), autocommit=True)
+        assert isinstance(second.actor, Actor)
+        second.actor.outbox.claimant = "another process"
+        await look_until(first, lambda look: not look.disarmed)
+        orphan(on_copy, own_server)
+        looks = [await second.look(tick=True) for _ in range(4)]
+        orphan(caller, server)
+        acted = await look_until(first, lambda look: look.results)
+        exported = await exported_of(looks[-1])
+        on_copy.close()
+    assert {look.disarmed for look in looks[1:]} <= {
+        (DisarmReason.NAME_TAKEN,),
+        (DisarmReason.NAME_TAKEN, DisarmReason.WARMING_UP),
+    }
+    assert not any(look.results for look in looks)
+    assert "name_taken" in exported.disarmed
+    [act] = acted.results
+    assert act.act.identity.system_identifier == server.value("SELECT system_identifier FROM pg_control_system()")
+    assert [row["system_identifier"] for row in history(tmp_path)] == [act.act.identity.system_identifier]
+    assert answer(caller) == CANCELED
+
+
+async def test_a_server_that_refuses_its_identifier_is_known_by_its_start(
+    own_server: TestServer, tmp_path: Path
+) -> None:
+    own_server.run("REVOKE EXECUTE ON FUNCTION pg_control_system() FROM PUBLIC")
+    with actor_on(own_server, tmp_path, interval=STEP) as cycle:
+        look = await look_until(cycle, lambda look: not look.disarmed)
+    assert look.census.system_identifier is None
+    assert look.statement_failures["census_identity"].count == 0, "what may not be asked is not asked"

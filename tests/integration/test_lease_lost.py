@@ -66,7 +66,7 @@ async def test_who_lost_its_session_in_the_act_does_not_export_that_it_leads(
     with actor_on(server, one, interval=STEP) as first, actor_on(server, two, interval=STEP) as second:
         assert isinstance(first.source, PostgresSource)
         assert isinstance(first.actor, Actor)
-        first.source.idle_limit = 0.5
+        first.source.idle_limit = 2.0  # more than a starved process pauses between two statements
         first.actor.outbox.ledger = held = Held(Store(f"sqlite:///{one}/ledger.db"))
         looking = asyncio.create_task(look_until(first, lambda look: look.results))
         async with asyncio.timeout(30):

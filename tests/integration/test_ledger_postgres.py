@@ -15,8 +15,9 @@ from support.ledgers import StoreContract, act, rows, second
 from support.servers import TestServer, until
 
 from watchdog.errors import LedgerError, LedgerRefusedError
+from watchdog.ledger.engine import BUSY_SECONDS
 from watchdog.ledger.steps import STEPS
-from watchdog.ledger.store import BUSY_SECONDS, Store
+from watchdog.ledger.store import Store
 from watchdog.ledger.writer import Writer
 
 OURS = "application_name = 'pgwatchdog-ledger'"
@@ -135,13 +136,14 @@ def test_a_read_only_server_is_an_error(server: TestServer, store: Store) -> Non
 
 def test_two_replicas_that_start_at_once_on_an_empty_database_both_work(url: str) -> None:
     async def start_both() -> None:
-        writers = [Writer(Store(url, (*STEPS, ADD_NOTE)), 10) for _ in range(2)]
+        patient = f"{url}?connect_timeout=30"
+        writers = [Writer(Store(patient, (*STEPS, ADD_NOTE)), 60) for _ in range(2)]
         await asyncio.gather(*(writer.intend([act(f"a{n}")]) for n, writer in enumerate(writers)))
         for writer in writers:
             await asyncio.to_thread(writer.store.close)
 
     asyncio.run(start_both())
-    assert (counted(url), [row["id"] for row in rows(url)]) == ((1, 2), ["a0", "a1"])
+    assert (counted(url), [row["id"] for row in rows(url)]) == ((1, 3), ["a0", "a1"])
 
 
 def test_a_ledger_in_a_schema_of_its_own_is_found_there(server: TestServer, url: str) -> None:

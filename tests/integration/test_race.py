@@ -35,6 +35,8 @@ MAX_INNOCENT = 0.003
 """The share that was hit while other work kept every core busy, 12 of 4,000; a quiet machine has a fifth of that."""
 BETTER_BY = 20
 """How many times rarer the innocent are hit than by a guard on the view: held exactly by `make faults`."""
+ENOUGH_HITS = 8
+"""So many hits by the view make the comparison worth something."""
 MANY = 4000
 """From so many cancels on the figures are exact enough to be held to themselves, not to an interval."""
 SURE = 2.58
@@ -188,7 +190,10 @@ async def test_the_guard_hits_the_innocent_hardly_ever_and_far_less_than_a_guard
     crowded: TestServer,
 ) -> None:
     sent, innocent = await innocent_hits(crowded, cancels=CANCELS, by_view=False)
-    by_view, innocent_by_view = await innocent_hits(crowded, cancels=max(100, CANCELS // 10), by_view=True)
+    by_view = innocent_by_view = 0
+    while innocent_by_view < ENOUGH_HITS and by_view < CANCELS:  # fewer compare nothing
+        more = await innocent_hits(crowded, cancels=max(100, CANCELS // 10), by_view=True)
+        by_view, innocent_by_view = by_view + more[0], innocent_by_view + more[1]
     print(f"guard: {innocent} of {sent}; guard on the view: {innocent_by_view} of {by_view}")
     expected = MAX_INNOCENT * sent
     assert innocent <= expected + 3 * expected**0.5, "no more than that share, by three standard deviations"

@@ -123,10 +123,10 @@ async def test_the_ledger_finds_the_systems_roots_as_well(
     server = start_server()
     embedded = server.embedded
     url = f"postgresql://postgres:{embedded.password}@localhost:{embedded.port}/postgres?sslrootcert=system"
-    monkeypatch.setattr("watchdog.ledger.store.BUNDLES", (authority.certificate,))
+    monkeypatch.setattr("watchdog.ledger.engine.BUNDLES", (authority.certificate,))
     with closing(Store(url)) as store:
         store.open()
-    monkeypatch.setattr("watchdog.ledger.store.BUNDLES", (NOWHERE,))
+    monkeypatch.setattr("watchdog.ledger.engine.BUNDLES", (NOWHERE,))
     with closing(Store(url)) as store, pytest.raises(LedgerError, match=str(NOWHERE)):
         store.open()
 

@@ -9,13 +9,14 @@ from datetime import timedelta
 import pytest
 
 from support.acting import cancel_rule
-from support.builders import NOW, book, census, judge_settings, seconds, snapshot
+from support.builders import BOOT, NOW, book, census, judge_settings, seconds, snapshot
 from support.ledgers import act, effect
 from watchdog.core.acting.acts import ActResult, CancelTarget, Outcome, Result, cancel_target
 from watchdog.core.acting.status import DisarmReason
 from watchdog.core.acting.verdicts import Withheld
 from watchdog.core.judging.judge import Memory, judge
 from watchdog.core.observed.activity import ActivityKind, Backend
+from watchdog.core.observed.census import UNKNOWN_SERVER, ServerIdentity
 from watchdog.errors import LedgerError
 from watchdog.runtime.ports import Ledger, Source
 
@@ -214,6 +215,21 @@ class LedgerContract:
         await ledger.intend([act("a1", at=NOW - seconds(100)), act("a2"), act("b1", server="other")])
         assert [each.id for each in await ledger.recall("main", since=NOW, at=NOW)] == ["a2"]
         assert [each.id for each in await ledger.recall("other", since=NOW, at=NOW)] == ["b1"]
+
+    async def test_a_name_stands_for_one_living_server(self, ledger: Ledger) -> None:
+        """A restored copy shares the identifier, a server that refuses it has none; both have a start of their own."""
+        server = ServerIdentity(7, BOOT)
+        assert await ledger.claim("main", server, claimant="one")
+        assert await ledger.claim("main", server, claimant="two"), "another pgwatchdog of the same server"
+        for other in (ServerIdentity(7, NOW), ServerIdentity(8, BOOT), ServerIdentity(None, NOW)):
+            assert not await ledger.claim("main", other, claimant="three")
+            assert await ledger.claim("other", other, claimant="two"), "whoever claimed it sees another server now"
+        assert await ledger.claim("main", server, claimant="one")
+
+    async def test_acts_say_on_which_server_they_were(self, ledger: Ledger) -> None:
+        await ledger.intend([replace(act("a1"), identity=ServerIdentity(2**62 + 1, BOOT)), act("a2")])
+        told = await ledger.recall("main", since=NOW, at=NOW)
+        assert [each.identity for each in told] == [ServerIdentity(2**62 + 1, BOOT), UNKNOWN_SERVER]
 
     async def test_what_is_said_of_an_act_that_is_not_there_adds_nothing(self, ledger: Ledger) -> None:
         await ledger.record((), effects=[effect("zz")], came_back=[("yy", NOW)])

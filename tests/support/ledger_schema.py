@@ -16,9 +16,9 @@ from watchdog.ledger.history import Wanted
 from watchdog.ledger.rows import row_of
 from watchdog.ledger.steps import STEPS, Step
 from watchdog.ledger.store import Store
-from watchdog.ledger.tables import ACTS, SCHEMA
+from watchdog.ledger.tables import ACTS, NAMES, SCHEMA
 
-COUNTED = (1, 1)
+COUNTED = (1, 2)
 """The numbers of incompatible and additive steps of this version. The first stays 1: the first version refuses 2."""
 
 FIRST_DDL = """
@@ -142,19 +142,28 @@ def first_intends(connection: Connection, *ids: str) -> None:
 
 
 def _first_row(name: str) -> Mapping[str, object]:
-    return {key: value for key, value in row_of(act(name)).items() if key != "action"}
+    later = {"action", "system_identifier", "postmaster_start"}
+    return {key: value for key, value in row_of(act(name)).items() if key not in later}
 
 
-STATES: tuple[Callable[[str], None], ...] = (nothing, first)
+def with_actions(url: str) -> None:
+    """Create a ledger of the version that knew actions and not which server an act was on."""
+    first(url)
+    store = Store(url, STEPS[:2])
+    store.open()
+    store.close()
+
+
+STATES: tuple[Callable[[str], None], ...] = (nothing, first, with_actions)
 """Creates every state that an older ledger can be in: no ledger, and one for each older schema that was merged."""
 
 
 def shape(url: str) -> dict[str, Any]:  # the values come from SQLAlchemy's inspector
-    """The columns with types, nullability and defaults, the keys and indexes of both tables, and the counted steps."""
+    """The columns with types, nullability and defaults, the keys and indexes of all tables, and the counted steps."""
     told: dict[str, Any] = {"counted": counted(url)}
     with second(url) as connection:
         inspector = inspect(connection)
-        for table in (SCHEMA.name, ACTS.name):
+        for table in (SCHEMA.name, ACTS.name, NAMES.name):
             told[table] = [
                 (each["name"], each["type"].compile(connection.dialect), each["nullable"], each["default"])
                 for each in inspector.get_columns(table)
@@ -167,7 +176,7 @@ def shape(url: str) -> dict[str, Any]:  # the values come from SQLAlchemy's insp
 def dropped(url: str) -> None:
     """Drop the tables of a ledger."""
     with second(url) as connection:
-        for table in (SCHEMA.name, ACTS.name):
+        for table in (SCHEMA.name, ACTS.name, NAMES.name):
             connection.execute(text(f"DROP TABLE {table}"))
 
 
@@ -183,7 +192,7 @@ class SchemaContract:
             dropped(url)
         assert all(each == shapes[0] for each in shapes)
         assert shapes[0]["counted"] == COUNTED
-        for table in (SCHEMA, ACTS):
+        for table in (SCHEMA, ACTS, NAMES):
             found = [(name, nullable) for name, _, nullable, _ in shapes[0][table.name]]
             assert found == [(column.name, column.nullable) for column in table.c], "what this version reads and writes"
         assert [each["column_names"] for each in shapes[0]["pgwatchdog_acts: indexes"]] == [["server", "intended_at"]]
@@ -228,7 +237,7 @@ class SchemaContract:
         assert [row["action"] for row in store.history(Wanted())] == [None]
         store.close()
 
-    @pytest.mark.parametrize(("additive", "counts"), [(True, (1, 2)), (False, (2, 1))])
+    @pytest.mark.parametrize(("additive", "counts"), [(True, (1, 3)), (False, (2, 2))])
     def test_a_new_step_keeps_the_acts_of_the_version_before(
         self, url: str, *, additive: bool, counts: tuple[int, int]
     ) -> None:
@@ -281,7 +290,7 @@ class SchemaContract:
         assert [list(row) for row in store.history(Wanted(limit=1))] == [ACTS.c.keys()]
         assert store.prune(NOW, keep=seconds(0)) == 1
         store.close()
-        assert counted(url) == (1, 2), "it is not counted back"
+        assert counted(url) == (1, 3), "it is not counted back"
         migrated(url, ADD_NOTE)
         assert [row["id"] for row in rows(url)] == ["a1"]
 
@@ -294,7 +303,7 @@ class SchemaContract:
 
     def test_an_incompatible_step_shuts_out_the_versions_before_it(self, url: str) -> None:
         migrated(url, Step(_add_note, additive=False), Step(lambda _: None, additive=True))
-        assert counted(url) == (2, 2)
+        assert counted(url) == (2, 3)
         with pytest.raises(
             LedgerRefusedError, match=r"schema is version 2, newer than this pgwatchdog's 1; use a newer"
         ):
@@ -312,7 +321,7 @@ class SchemaContract:
                 LedgerRefusedError, match=r"schema is version 9, newer than this pgwatchdog's 1; use a newer"
             ):
                 call()
-        assert (rows(url), counted(url)) == (before, (9, 1))
+        assert (rows(url), counted(url)) == (before, (9, 2))
 
     @pytest.mark.parametrize("state", STATES)
     def test_several_that_start_at_once_take_each_step_once(self, url: str, state: Callable[[str], None]) -> None:
@@ -335,7 +344,7 @@ class SchemaContract:
         for thread in threads:
             thread.join()
         assert failures == []
-        assert counted(url) == (1, 2)
+        assert counted(url) == (1, 3)
         assert [row["id"] for row in rows(url) if row["id"] not in FIRST_IDS] == ["b0", "b1", "b2", "b3"]
 
     def test_a_foreign_table_of_our_name_is_an_error_and_stays_as_it_is(self, url: str) -> None:

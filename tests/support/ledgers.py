@@ -163,6 +163,8 @@ class StoreContract:
             "regret": None,
             "came_back_at": None,
             "action": "cancel",
+            "system_identifier": None,
+            "postmaster_start": None,
         }
 
     def test_no_column_holds_a_querys_text(self, store: Store, url: str) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from watchdog.core.acting.acts import Act, ActResult, ObservedEffect
 from watchdog.core.acting.recall import Recorded
+from watchdog.core.observed.census import ServerIdentity
 from watchdog.errors import LedgerError
 from watchdog.ledger.rows import recorded_of, row_of
 
@@ -19,6 +20,7 @@ class MemoryLedger:
     """Acts as rows by id. While `failure` is set, every call of the port raises it."""
 
     rows: dict[str, dict[str, Any]] = field(default_factory=dict)  # with the types of a database
+    names: dict[str, tuple[ServerIdentity, str]] = field(default_factory=dict)
     failure: LedgerError | None = None
 
     def outcomes(self) -> list[str | None]:
@@ -46,6 +48,14 @@ class MemoryLedger:
             self._update(effect.id, outcome=str(effect.outcome), outcome_at=effect.at, regret=effect.regret)
         for act, at in came_back:
             self._update(act, came_back_at=at)
+
+    async def claim(self, server: str, identity: ServerIdentity, *, claimant: str) -> bool:
+        self._check()
+        known, by = self.names.get(server, (identity, claimant))
+        if known.is_other_server(identity) and by != claimant:
+            return False
+        self.names[server] = (identity, claimant)
+        return True
 
     async def recall(self, server: str, *, since: datetime, at: datetime) -> list[Recorded]:
         self._check()

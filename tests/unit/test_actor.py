@@ -4,9 +4,10 @@ import asyncio
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from support.acting import FREE, cancel_rule
@@ -25,7 +26,7 @@ from watchdog.core.observed.statement_failures import StatementFailure
 from watchdog.core.present.look import Look
 from watchdog.errors import LedgerError, LedgerRefusedError, ReadError
 from watchdog.runtime import arming as arming_module
-from watchdog.runtime.actor import Actor
+from watchdog.runtime.actor import CLAIM_EVERY, TRY_CLAIM_EVERY, Actor
 from watchdog.runtime.arming import Arming, DisarmFile, FileAnswer
 from watchdog.runtime.cycle import Cycle
 from watchdog.runtime.outbox import Outbox
@@ -465,3 +466,61 @@ async def test_the_end_of_a_run_whose_answer_was_lost_is_no_success_of_the_act()
     stage.server.leave(pid)
     look = await other.look()
     assert [each.outcome for each in look.effects] == [Outcome.UNKNOWN]
+
+
+# One name, two servers
+
+
+async def test_of_two_living_servers_under_one_name_in_one_ledger_the_later_is_not_acted_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Breakers, rests and attempts are remembered by name. Each server's pgwatchdog holds its own lease."""
+    now = [1000.0]
+    monkeypatch.setattr("watchdog.runtime.actor.time", SimpleNamespace(monotonic=lambda: now[0]))
+    first = await Stage().warm()
+    copy = MemoryServer(boot=BOOT + timedelta(days=1))
+    later = Stage(server=copy, ledger=first.ledger)
+    later.actor.outbox.claimant = "another process"
+    first.server.run()
+    copy.run()
+    for _ in range(4):
+        looks = await later.look()
+    assert (looks.disarmed, copy.signalled) == ((DisarmReason.NAME_TAKEN,), [])
+    assert (await first.look()).results
+    first.ledger.names.clear()  # the first has not claimed it for a while
+    assert DisarmReason.NAME_TAKEN in (await later.look()).disarmed
+    now[0] += TRY_CLAIM_EVERY
+    await later.warm()
+    assert copy.signalled or (await later.look()).results
+    now[0] += CLAIM_EVERY
+    assert (await first.look()).disarmed == (DisarmReason.NAME_TAKEN,), "now the other one has it"
+
+
+async def test_a_name_is_not_claimed_in_dry_run_or_by_a_follower() -> None:
+    stage = Stage()
+    stage.actor.enforces = False
+    await stage.warm()
+    assert stage.ledger.names == {}
+    leads = await Stage(server=stage.server, ledger=stage.ledger, pid=2).look()
+    assert not leads.lease.leads
+    assert stage.ledger.names == {}
+
+
+async def test_a_claim_that_the_ledger_does_not_take_is_a_failure_of_the_ledger() -> None:
+    stage = await Stage().warm()
+    stage.actor._claims_again = 0.0
+    stage.ledger.failure = LedgerError("full")
+    assert (await stage.look()).disarmed == (DisarmReason.LEDGER_FAILED,)
+
+
+async def test_an_act_is_on_record_with_the_server_on_which_it_was_and_is_closed_by_another_one() -> None:
+    stage = Stage()
+    stage.server.census = replace(stage.server.census, system_identifier=7)
+    await stage.warm()
+    stage.server.ignores_cancels = True
+    stage.server.run()
+    await stage.look()
+    [row] = stage.ledger.rows.values()
+    assert (row["system_identifier"], row["postmaster_start"]) == (7, stage.server.boot)
+    stage.cycle.census = replace(stage.server.census, system_identifier=8)  # another cluster behind the same address
+    assert [each.outcome for each in (await stage.look()).effects] == [Outcome.UNKNOWN]

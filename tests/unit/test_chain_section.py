@@ -8,7 +8,7 @@ from support.chains import END, QUERY, minutes
 
 from watchdog.core.chain.chain import ZERO, Chain, Layer
 from watchdog.core.chain.layers import KNOWN
-from watchdog.ledger.store import check_url
+from watchdog.ledger.url import check_url
 from watchdog.postgres.dsn import check_dsn
 from watchdog.settings.chain import Kind
 from watchdog.settings.load import load_file

@@ -24,7 +24,9 @@ from support.servers import until
 from watchdog.core.acting.acts import ActResult, Outcome, Result
 from watchdog.core.acting.verdicts import Withheld
 from watchdog.errors import LedgerError, LedgerRefusedError
-from watchdog.ledger.store import BUSY_SECONDS, Answer, Store, check_url, shown, unwritable
+from watchdog.ledger.engine import BUSY_SECONDS
+from watchdog.ledger.store import Answer, Store
+from watchdog.ledger.url import check_url, shown, unwritable
 from watchdog.ledger.writer import Writer
 
 SOON = 0.25

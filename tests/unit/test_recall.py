@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.acting import ARMED, DRY, FREE, Play, Step, cancel_rule
-from support.builders import NOW, backend, book, judge_settings, rule, seconds
+from support.builders import BOOT, NOW, backend, book, judge_settings, rule, seconds
 
 from watchdog.core.acting.acts import Act, ObservedEffect, Outcome, Result
 from watchdog.core.acting.breakers import BreakerKey
@@ -23,6 +23,7 @@ from watchdog.core.acting.recall import Recorded, recall
 from watchdog.core.acting.status import ActingStatus
 from watchdog.core.acting.verdicts import Hand, UnderWay, Withheld
 from watchdog.core.observed.activity import Backend, Run
+from watchdog.core.observed.census import UNKNOWN_SERVER, ServerIdentity
 from watchdog.ledger.rows import recorded_of, row_of
 
 EMPTY = dict.fromkeys(("result", "detail", "outcome", "outcome_at", "regret", "came_back_at"))
@@ -185,6 +186,32 @@ def test_what_was_ineffective_stays_so() -> None:
     again = one.restart(at=41).warmed(at=41)
     assert again.look(aged(1, 100, at=41), at=41).withheld(1) is Withheld.INEFFECTIVE
     assert again.look(aged(1, 100, at=4100), at=4100).withheld(1) is Withheld.INEFFECTIVE
+
+
+HERE = ServerIdentity(7, BOOT)
+
+
+@pytest.mark.parametrize(
+    ("where", "follows", "counts"),
+    [
+        (HERE, True, True),
+        (ServerIdentity(7, NOW), False, True),  # restarted, a standby that was promoted, or a restored copy
+        (ServerIdentity(8, BOOT), False, False),
+        (ServerIdentity(8, NOW), False, False),
+        (ServerIdentity(None, BOOT), True, True),  # a service that refuses the identifier
+        (ServerIdentity(None, NOW), False, True),
+        (UNKNOWN_SERVER, True, True),  # the version that did not record it
+    ],
+)
+def test_open_acts_belong_to_one_start_of_a_server_and_breakers_to_its_cluster(
+    where: ServerIdentity, *, follows: bool, counts: bool
+) -> None:
+    one = daemon(answer=Result.NOT_PERMITTED)
+    one.look(aged(1, 100))
+    [row] = one.ledger.rows.values()
+    records = [replace(recorded_of(row), identity=where)]
+    memory = recall(PolicyMemory(), records, limits=FREE, at=NOW + seconds(2), identity=HERE)
+    assert (bool(memory.acts), bool(memory.breakers)) == (follows, counts)
 
 
 def test_what_was_refused_stays_refused_and_the_breaker_open_until_its_time_is_over() -> None:

@@ -16,7 +16,7 @@ from support.metrics import METRICS
 
 import watchdog
 from watchdog.cli.main import make_app
-from watchdog.ledger.store import check_url
+from watchdog.ledger.url import check_url
 from watchdog.postgres.dsn import check_dsn
 from watchdog.settings.environment import scalar_names
 from watchdog.settings.load import json_schema, load_file

@@ -14,7 +14,7 @@ from watchdog.core.acting.rules import Action
 from watchdog.core.judging.evidence import Evidence, Kind
 from watchdog.core.observed.activity import Clock
 from watchdog.errors import ConfigurationError
-from watchdog.ledger.store import check_url
+from watchdog.ledger.url import check_url
 from watchdog.postgres.dsn import check_dsn
 from watchdog.settings.environment import scalar_names
 from watchdog.settings.load import json_schema, load_environment, load_file

@@ -18,7 +18,8 @@ from watchdog.core.present.escapes import printable
 from watchdog.core.present.phrases import span
 from watchdog.errors import UsageError
 from watchdog.ledger.history import Wanted, as_values
-from watchdog.ledger.store import Store, shown
+from watchdog.ledger.store import Store
+from watchdog.ledger.url import shown
 
 WIDTH = 100
 Act = Mapping[str, Any]  # a row of the ledger

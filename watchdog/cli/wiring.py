@@ -50,21 +50,21 @@ def load_settings(config: Path | None, *, env: Mapping[str, str]) -> Settings:
 
 
 def _check_url(url: str) -> str | None:
-    from watchdog.ledger.store import check_url  # noqa: PLC0415  # without a ledger half a second would be wasted
+    from watchdog.ledger.url import check_url  # noqa: PLC0415  # without a ledger half a second would be wasted
 
     return check_url(url)
 
 
 def unwritable_ledger(url: str) -> str | None:
     """Why the file of a ledger cannot be written by this user, or None."""
-    from watchdog.ledger.store import unwritable  # noqa: PLC0415  # as above
+    from watchdog.ledger.url import unwritable  # noqa: PLC0415  # as above
 
     return unwritable(url)
 
 
 def shown_url(url: str) -> str:
     """A ledger's URL with its password hidden."""
-    from watchdog.ledger.store import shown  # noqa: PLC0415  # as above
+    from watchdog.ledger.url import shown  # noqa: PLC0415  # as above
 
     return shown(url)
 

@@ -10,6 +10,7 @@ from watchdog.core.acting.verdicts import Hand
 from watchdog.core.judging.copies import CopyKey
 from watchdog.core.judging.evidence import Evidence
 from watchdog.core.observed.activity import Clock, Run
+from watchdog.core.observed.census import ServerIdentity
 
 Row = Mapping[Any, Any]  # the columns of one act with the types of the database
 
@@ -44,6 +45,8 @@ def row_of(act: Act) -> dict[str, object]:
         "blocks": finding.blocks,
         "intended_at": act.at,
         "action": str(act.rule.action),
+        "system_identifier": act.identity.system_identifier,
+        "postmaster_start": act.identity.postmaster_start,
     }
 
 
@@ -68,4 +71,5 @@ def recorded_of(row: Row) -> Recorded:
         outcome=None if row["outcome"] is None else Outcome(row["outcome"]),
         outcome_at=cast("datetime | None", row["outcome_at"]),
         came_back_at=cast("datetime | None", row["came_back_at"]),
+        identity=ServerIdentity(row["system_identifier"], cast("datetime | None", row["postmaster_start"])),
     )

@@ -21,6 +21,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from sqlalchemy import (
+    BigInteger,
     Boolean,
     Column,
     Connection,
@@ -52,6 +53,13 @@ def _add_action(connection: Connection) -> None:
     # All earlier acts were cancels. Versions without this column add only cancels too. A constant default fills the
     # existing rows without rewriting them, so the duration of this step does not depend on the number of rows.
     connection.execute(text("ALTER TABLE pgwatchdog_acts ADD COLUMN action TEXT DEFAULT 'cancel'"))
+
+
+def _add_identity(connection: Connection) -> None:
+    _NAMES_3.create(connection)
+    connection.execute(text("ALTER TABLE pgwatchdog_acts ADD COLUMN system_identifier BIGINT"))
+    kind = "TIMESTAMP WITH TIME ZONE" if connection.dialect.name == "postgresql" else "DATETIME"
+    connection.execute(text(f"ALTER TABLE pgwatchdog_acts ADD COLUMN postmaster_start {kind}"))
 
 
 _ACTS_1 = Table(
@@ -89,7 +97,18 @@ _ACTS_1 = Table(
     Index("pgwatchdog_acts_by_server", "server", "intended_at"),
 )
 
+_NAMES_3 = Table(
+    "pgwatchdog_names",
+    MetaData(),
+    Column("server", Text, primary_key=True),
+    Column("claimant", Text, nullable=False),
+    Column("system_identifier", BigInteger),
+    Column("postmaster_start", DateTime(timezone=True)),
+    Column("seen_at", DateTime(timezone=True), nullable=False),
+)
+
 STEPS: tuple[Step, ...] = (
     Step(_create_acts, additive=False),
     Step(_add_action, additive=True),
+    Step(_add_identity, additive=True),
 )

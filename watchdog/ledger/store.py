@@ -4,39 +4,35 @@ An intent is durable when `intend` returns, because SQLite runs in WAL mode with
 synchronous_commit on.
 """
 
-import os
-import stat
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from sqlite3 import SQLITE_BUSY, OperationalError, connect
-from sqlite3 import Connection as SQLiteConnection
 from typing import Any
-from urllib.parse import quote
 
-from sqlalchemy import URL, Connection, Engine, create_engine, delete, event, func, insert, inspect, select, update
+from sqlalchemy import Connection, Engine, delete, func, insert, inspect, select, text, update
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
-from sqlalchemy.pool import NullPool
+from sqlalchemy.exc import SQLAlchemyError
 
 from watchdog.core.acting.acts import Act, ObservedEffect, Outcome, Result
 from watchdog.core.acting.recall import Recorded
+from watchdog.core.observed.census import ServerIdentity
 from watchdog.errors import LedgerError
+from watchdog.ledger.engine import engine_of
 from watchdog.ledger.history import Wanted, query_of
 from watchdog.ledger.migration import migrate
 from watchdog.ledger.rows import recorded_of, row_of
 from watchdog.ledger.steps import STEPS, Step
-from watchdog.ledger.tables import ACTS
+from watchdog.ledger.tables import ACTS, NAMES
+from watchdog.ledger.url import secrets_of, shown, sqlite_path
 from watchdog.redact import masked
-from watchdog.system_roots import BUNDLES, system_roots
 
-BUSY_SECONDS = 2.0
-PAUSE_SECONDS = 0.02
 MAX_RECALLED = 10_000
 MAX_REASON = 300
+CLAIM_LASTS = timedelta(minutes=3)
+"""For how long a name stands for the server that it was last claimed for. It is claimed each minute."""
+
 _OPEN_RESULTS = (Result.SIGNALLED, Result.TIMED_OUT)
 
 
@@ -82,6 +78,34 @@ class Store:
             for act, at in came_back:
                 connection.execute(update(ACTS).where(ACTS.c.id == act).values(came_back_at=at))
 
+    def claim(self, server: str, identity: ServerIdentity, *, claimant: str) -> bool:
+        """Say that `server` is the name of this server. False if another claimant says so of another living one.
+
+        A name is held for `CLAIM_LASTS` after it was last claimed. Whoever watches a server that was restarted or
+        failed over claims it for the new one at once; another claimant waits until the old claim has ended.
+        """
+        mine = {
+            "claimant": claimant,
+            "system_identifier": identity.system_identifier,
+            "postmaster_start": identity.postmaster_start,
+        }
+        with self._transaction() as connection:
+            if connection.dialect.name == "postgresql":  # on SQLite the transaction has begun with the lock
+                connection.execute(text("SELECT pg_advisory_xact_lock(1885828964, 3)"))
+                mine["seen_at"] = connection.execute(select(func.clock_timestamp())).scalar_one()
+            else:
+                mine["seen_at"] = datetime.now(UTC)
+            row = connection.execute(select(NAMES).where(NAMES.c.server == server)).mappings().one_or_none()
+            if row is None:
+                connection.execute(insert(NAMES).values(server=server, **mine))
+                return True
+            other = ServerIdentity(row["system_identifier"], row["postmaster_start"]).is_other_server(identity)
+            lives = abs(mine["seen_at"] - row["seen_at"]) < CLAIM_LASTS
+            if other and lives and row["claimant"] != claimant:
+                return False
+            connection.execute(update(NAMES).where(NAMES.c.server == server).values(**mine))
+            return True
+
     def recall(self, server: str, *, since: datetime, at: datetime) -> list[Recorded]:
         """The newest `MAX_RECALLED` acts on `server` that were intended at or after `since`, oldest first.
 
@@ -116,7 +140,7 @@ class Store:
     @property
     def is_missing(self) -> bool:
         """True if the file of a SQLite ledger is not there."""
-        path = _sqlite_path(make_url(self.url))
+        path = sqlite_path(make_url(self.url))
         return path is not None and not path.exists()
 
     def prune(self, now: datetime, *, keep: timedelta) -> int:
@@ -160,7 +184,7 @@ class Store:
         if self._engine is not None and self._identity != _identity_of(self._sqlite_path):
             self.close()
         if self._engine is None:
-            engine = _engine_of(self.url, read_only=self.read_only)
+            engine = engine_of(self.url, read_only=self.read_only)
             try:
                 if not self.read_only:
                     with engine.begin() as connection:
@@ -168,77 +192,9 @@ class Store:
             except BaseException:
                 engine.dispose()
                 raise
-            self._engine, self._sqlite_path = engine, _sqlite_path(engine.url)
+            self._engine, self._sqlite_path = engine, sqlite_path(engine.url)
             self._identity = _identity_of(self._sqlite_path)
         return self._engine
-
-
-def check_url(url: str) -> str | None:
-    """The problem of a ledger's URL as text, or None if the URL is usable."""
-    try:
-        parsed = make_url(url)
-    except (ArgumentError, ValueError):
-        return "is no URL: write sqlite:////absolute/path.db or postgresql://user@host/database"
-    if parsed.drivername not in _DRIVERS:
-        return f"{parsed.drivername}: is not supported; write sqlite:////absolute/path.db or postgresql://…"
-    if parsed.drivername == "sqlite" and not (parsed.database or "").startswith("/"):
-        return "needs an absolute path and four slashes: sqlite:////var/lib/pgwatchdog/ledger.db"
-    if parsed.drivername != "sqlite" and "@" in f"{parsed.host}{parsed.database}":  # the rest of a password
-        return "has an @ in its host or database: inside the password, write @ as %40 and / as %2F"
-    return None
-
-
-def unwritable(url: str) -> str | None:
-    """Why the file of a SQLite ledger cannot be written by this user, and what to do. Creates nothing.
-
-    It is None if the file can be written or created, and for a ledger in PostgreSQL, which is not connected to.
-    """
-    path = _sqlite_path(make_url(url))
-    if path is None:
-        return None
-    folder = path.parent
-    try:
-        if not stat.S_ISDIR(folder.stat().st_mode):
-            return f"{folder} is no folder: name a file in a folder"
-    except FileNotFoundError:
-        return f"{folder} does not exist: create this folder for the user that runs pgwatchdog"
-    except OSError as error:
-        return f"{folder} cannot be looked at by {_us()}: {error.strerror}"
-    return _file_problem(path, folder)
-
-
-def _file_problem(path: Path, folder: Path) -> str | None:
-    if not _may(folder, os.W_OK | os.X_OK):  # SQLite writes its journal beside the file
-        return f"{folder} cannot be written by {_us()}: chown this folder to the user that runs pgwatchdog"
-    if path.is_dir():
-        return f"{path} is a folder: name a file in it, for example {path / 'ledger.db'}"
-    if path.exists() and not _may(path, os.R_OK | os.W_OK):
-        return f"{path} cannot be written by {_us()}: chown it to the user that runs pgwatchdog"
-    return None
-
-
-def _us() -> str:
-    return f"this user (uid {os.geteuid()})"
-
-
-def _may(path: Path, mode: int) -> bool:
-    return os.access(path, mode, effective_ids=os.access in os.supports_effective_ids)
-
-
-def shown(url: str) -> str:
-    """The URL without its user information and its query. Both can contain a password."""
-    parsed = make_url(url)
-    bare = URL.create(parsed.drivername, host=parsed.host, port=parsed.port, database=parsed.database)
-    return bare.render_as_string()
-
-
-_HARMLESS = frozenset({"host", "hostaddr", "port", "sslmode", "sslrootcert", "connect_timeout", "target_session_attrs"})
-_DRIVERS = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg"}
-
-
-def _sqlite_path(url: URL) -> Path | None:
-    """The file of a SQLite ledger, or None for any other ledger."""
-    return Path(url.database) if url.get_backend_name() == "sqlite" and url.database is not None else None
 
 
 def _identity_of(path: Path | None) -> tuple[int, int] | None:
@@ -252,85 +208,7 @@ def _identity_of(path: Path | None) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-def _engine_of(url: str, *, read_only: bool) -> Engine:
-    """An engine. It does not connect yet.
-
-    Raises:
-        LedgerError: the driver or the system's root certificates are missing.
-
-    """
-    parsed = make_url(url)
-    parsed = parsed.set(drivername=_DRIVERS.get(parsed.drivername, parsed.drivername))
-    try:
-        if parsed.get_backend_name() != "sqlite":
-            options = f"-c synchronous_commit=on -c statement_timeout={int(BUSY_SECONDS * 1000)}"
-            options += " -c default_transaction_read_only=on" if read_only else ""
-            arguments = {"connect_timeout": 3, "options": options, "application_name": "pgwatchdog-ledger"}
-            asked = {key: str(value) for key, value in parsed.query.items()}
-            arguments |= system_roots(asked, env=os.environ, bundles=BUNDLES)
-            return create_engine(parsed, pool_size=1, max_overflow=1, pool_pre_ping=True, connect_args=arguments)
-        if read_only:
-            path = _sqlite_path(parsed) or Path()
-            return create_engine("sqlite://", creator=lambda: _read_only(path), poolclass=NullPool)
-        engine = create_engine(parsed, connect_args={"timeout": BUSY_SECONDS})
-    except (FileNotFoundError, NoSuchModuleError) as error:
-        raise LedgerError(f"ledger {shown(url)}: {error}") from error
-    event.listen(engine, "connect", _configure_sqlite)
-    event.listen(engine, "begin", _begin_sqlite)
-    return engine
-
-
-def _read_only(path: Path) -> SQLiteConnection:
-    """A connection that only reads.
-
-    A file in WAL mode cannot be read so while nobody has it open, because its index would have to be made. Then nobody
-    writes, and it can be read as one that does not change.
-    """
-    address = f"file:{quote(str(path))}?mode=ro"
-    try:
-        connection = connect(address, uri=True, timeout=BUSY_SECONDS)
-        connection.execute("SELECT count(*) FROM sqlite_master")
-    except OperationalError:
-        if not path.exists() or path.with_name(f"{path.name}-wal").exists():
-            raise
-        return connect(f"{address}&immutable=1", uri=True)
-    return connection
-
-
-def _configure_sqlite(connection: SQLiteConnection, _: object) -> None:
-    # The sqlite3 module begins a transaction late, and not before DDL. So `_begin_sqlite` begins it explicitly.
-    connection.isolation_level = None
-    connection.execute(f"PRAGMA busy_timeout={int(BUSY_SECONDS * 1000)}")
-    _use_wal(connection)
-    connection.execute("PRAGMA synchronous=FULL")
-
-
-def _use_wal(connection: SQLiteConnection) -> None:
-    """Switch to WAL. If several switch a new file at once, SQLite refuses some at once, whatever the busy timeout."""
-    until = time.monotonic() + BUSY_SECONDS
-    while True:
-        try:
-            connection.execute("PRAGMA journal_mode=WAL")
-        except OperationalError as error:
-            if error.sqlite_errorcode != SQLITE_BUSY or time.monotonic() > until:
-                raise
-            time.sleep(PAUSE_SECONDS)
-        else:
-            return
-
-
-def _begin_sqlite(connection: Connection) -> None:
-    connection.exec_driver_sql("BEGIN IMMEDIATE")
-
-
 def _reason(error: SQLAlchemyError, url: str) -> str:
     """The driver's message on one line, without the secrets of the URL: a driver quotes what it cannot parse."""
     cause = getattr(error, "orig", None) or error
-    return masked(" ".join(str(cause).split()), _secrets(url), limit=MAX_REASON)
-
-
-def _secrets(url: str) -> list[str]:
-    """The parts of a URL that can be a password. The value of a mistyped key of the query can be one as well."""
-    parsed = make_url(url)
-    values = [value for key, each in parsed.normalized_query.items() if key not in _HARMLESS for value in each]
-    return [str(parsed.password or ""), *values]
+    return masked(" ".join(str(cause).split()), secrets_of(url), limit=MAX_REASON)

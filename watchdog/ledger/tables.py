@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 
 from sqlalchemy import (
+    BigInteger,
     Boolean,
     Column,
     DateTime,
@@ -79,7 +80,22 @@ ACTS = Table(
     Column("regret", Boolean),
     Column("came_back_at", Instant),
     Column("action", Text),
+    Column("system_identifier", BigInteger),
+    Column("postmaster_start", Instant),
 )
 """The table has one row per act. `action` is the action of the verdict (NULL means cancel). `result` is what the
 guarded statement returned. `outcome` is what a later look observed. Times are in UTC, by the clock of the watched
-server. No column holds the text of a query."""
+server. `system_identifier` and `postmaster_start` say which server that was (NULL means not known). No column holds
+the text of a query."""
+
+NAMES = Table(
+    "pgwatchdog_names",
+    METADATA,
+    Column("server", Text, primary_key=True),
+    Column("claimant", Text, nullable=False),
+    Column("system_identifier", BigInteger),
+    Column("postmaster_start", Instant),
+    Column("seen_at", Instant, nullable=False),
+)
+"""The table has one row for each configured name that an armed pgwatchdog uses: which server it stands for, who says
+so, and when that was last said, by the clock of the ledger."""

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from watchdog.core.acting.acts import Act, ActResult, ObservedEffect, Result
 from watchdog.core.acting.recall import Recorded
+from watchdog.core.observed.census import ServerIdentity
 from watchdog.errors import LedgerError
 from watchdog.ledger.store import Answer, Store
 from watchdog.threads import deliver_exception, deliver_result
@@ -82,6 +83,15 @@ class Writer:
 
         """
         return await self._run(lambda: self.store.recall(server, since=since, at=at))
+
+    async def claim(self, server: str, identity: ServerIdentity, *, claimant: str) -> bool:
+        """Say which server `server` is the name of (see `Store.claim`). False if another living one has that name.
+
+        Raises:
+            LedgerError: the write failed or took too long.
+
+        """
+        return await self._run(lambda: self.store.claim(server, identity, claimant=claimant))
 
     async def prune(self, now: datetime, *, keep: timedelta) -> int:
         """Delete the acts that were intended longer than `keep` ago (see `Store.prune`). Returns how many.

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from watchdog.core.observed.activity import UNKNOWN
 from watchdog.core.observed.census import Census, DatabaseWork
 from watchdog.core.observed.stored_settings import OTHERS, UNITS, Stored, StoredSettings
+from watchdog.errors import ReadError
 from watchdog.postgres.session import Session
 from watchdog.postgres.statements import Statement
 
@@ -41,6 +42,13 @@ class SessionsRow(NamedTuple):
     max_connections: int
     sees_all: bool
     may_cancel_all: bool
+    may_read_identity: bool
+
+
+class IdentityRow(NamedTuple):
+    """The system identifier of the cluster."""
+
+    system_identifier: int
 
 
 class StoredRow(NamedTuple):
@@ -63,6 +71,7 @@ class SettingRow(NamedTuple):
 CENSUS_ROLES = Statement("census_roles", RoleRow)
 CENSUS_DATABASES = Statement("census_databases", DatabaseRow)
 CENSUS_SESSIONS = Statement("census_sessions", SessionsRow)
+CENSUS_IDENTITY = Statement("census_identity", IdentityRow)
 CENSUS_STORED = Statement("census_stored", StoredRow)
 CENSUS_SETTINGS = Statement("census_settings", SettingRow)
 
@@ -99,7 +108,19 @@ async def take_census(session: Session) -> Census:
             for each in databases
         },
         may_cancel=frozenset(names[role.oid] for role in roles if role.may_cancel),
+        system_identifier=await _system_identifier(session) if sessions.may_read_identity else None,
     )
+
+
+async def _system_identifier(session: Session) -> int | None:
+    """The cluster's system identifier, or None if it cannot be read. That is counted and costs no census."""
+    try:
+        [row] = await session.rows(CENSUS_IDENTITY)
+    except ReadError:
+        if session.connection.closed:
+            raise
+        return None
+    return row.system_identifier
 
 
 def _told_apart(name: str) -> str:

@@ -6,7 +6,7 @@ It owns one session and opens a new one when it is lost. It does not judge what 
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from watchdog.core.acting.acts import CancelTarget, Result
@@ -89,6 +89,9 @@ class PostgresSource:
     _census: Census | None = None
     _rows: int = 0
     _clients: frozenset[int] = frozenset()
+    _census_start: datetime | None = None
+    """The start of the postmaster from which the census is, once a poll has shown it."""
+
     _outdated: bool = False
     _strangers: frozenset[int] = frozenset()
     _accepted: frozenset[int] = frozenset()
@@ -145,7 +148,7 @@ class PostgresSource:
         self._census = await take_census(await self._open())
         # A role or database that is still unknown after a census has been dropped. It needs no further census.
         self._accepted = self._strangers
-        self._outdated = False
+        self._outdated, self._census_start = False, None
         return self._census
 
     async def snapshot(self) -> tuple[Snapshot, timedelta]:
@@ -167,7 +170,9 @@ class PostgresSource:
         self._rows, self._clients = len(rows), frozenset(row.pid for row in rows if row.pid is not None)
         snapshot = snapshot_of(rows, census=census)
         self._strangers = strangers(rows, census=census)
-        self._outdated = snapshot.sees_all != census.sees_all or not self._strangers <= self._accepted
+        self._census_start = self._census_start or snapshot.postmaster_start
+        is_other = self._census_start != snapshot.postmaster_start  # another server, perhaps, after a failover
+        self._outdated = snapshot.sees_all != census.sees_all or not self._strangers <= self._accepted or is_other
         return snapshot, took
 
     async def blocking(self, waiters: Sequence[int]) -> Blocking | None:

@@ -20,7 +20,7 @@ from watchdog.core.acting.status import DRY, ActingStatus, DisarmReason, Lease
 from watchdog.core.acting.verdicts import Due, Hand, Withheld
 from watchdog.core.judging.evidence import Evidence
 from watchdog.core.observed.activity import Backend
-from watchdog.core.observed.census import Census
+from watchdog.core.observed.census import Census, ServerIdentity
 from watchdog.core.observed.statement_failures import failing
 from watchdog.core.observed.versions import is_untested
 from watchdog.runtime.arming import Arming, DisarmFile, FileAnswer
@@ -31,6 +31,9 @@ from watchdog.runtime.ports import Acting, Source
 NAMES_AND_RIGHTS = ("census_databases", "census_roles", "census_sessions", "census_settings", "census_stored")
 FIRST_WORDS = "backends"
 """Names of the statements that acts depend on, besides those of the lease, which have reasons of their own."""
+
+CLAIM_EVERY, TRY_CLAIM_EVERY = 60.0, 10.0
+"""Seconds after which the cluster's name is claimed again, and after which that is tried again if it is taken."""
 
 _NOT_US = frozenset({DisarmReason.NOT_LEADER, DisarmReason.LEASE_UNREAD})
 
@@ -50,6 +53,11 @@ class Actor:
     _epoch: int = -1
     _keys: frozenset[DisarmReason] = frozenset()
     _recalled: int = -1
+    _claimed: ServerIdentity | None = None
+    """The server for which the cluster's name was claimed last."""
+
+    _has_name: bool = False
+    _claims_again: float = 0.0
     _decided_by: int = -1
     """The generation at the last `status`: what is decided by it is carried out by no other."""
 
@@ -86,6 +94,7 @@ class Actor:
         memory: PolicyMemory,
         *,
         census: Census,
+        identity: ServerIdentity,
         complete: bool,
         tick: bool,
         policy: Policy,
@@ -102,9 +111,10 @@ class Actor:
             self._epoch, self._keys = self.arming.epoch, keys
             self.leadership.generation += 1
         self._decided_by = self.leadership.generation
-        memory = await self._recall(memory, limits=policy.limits, at=at, steady=steady)
+        memory = await self._recall(memory, limits=policy.limits, at=at, steady=steady, identity=identity)
         found = (
             *own,
+            *([DisarmReason.NAME_TAKEN] if not own and await self._name_is_taken(identity) else []),
             *self._reasons_of_ledger_and_lease(),
             *reasons_of_server(
                 census,
@@ -168,13 +178,32 @@ class Actor:
         if self.lease.disarm_reason is not None:
             yield self.lease.disarm_reason
 
-    async def _recall(self, memory: PolicyMemory, *, limits: Limits, at: datetime, steady: datetime) -> PolicyMemory:
+    async def _name_is_taken(self, identity: ServerIdentity) -> bool:
+        """Claim the cluster's name for its server in the ledger, once a minute. True if another one has it.
+
+        Breakers, rests and attempts are remembered by that name.
+        """
+        if self.outbox.ledger is None or self.outbox.failed or not self.lease.leads:
+            return False
+        now = time.monotonic()
+        if self._claimed != identity or now >= self._claims_again:
+            has_name = await self.outbox.claim(identity)
+            if has_name is None:
+                self._claimed = None
+                return False  # the ledger fails, and that is a reason of its own
+            self._claims_again = now + (CLAIM_EVERY if has_name else TRY_CLAIM_EVERY)
+            self._claimed, self._has_name = identity, has_name
+        return not self._has_name
+
+    async def _recall(
+        self, memory: PolicyMemory, *, limits: Limits, at: datetime, steady: datetime, identity: ServerIdentity
+    ) -> PolicyMemory:
         """Read the ledger once for each new actor, but not while it fails or another pgwatchdog holds the lease."""
         generation = self.leadership.generation
         waits = self.outbox.failed or self.lease.disarm_reason in _NOT_US
         if self.outbox.ledger is None or self._recalled == generation or waits:
             return memory
-        recalled = await self.outbox.recall(memory, limits=limits, at=at, steady=steady)
+        recalled = await self.outbox.recall(memory, limits=limits, at=at, steady=steady, identity=identity)
         if recalled is None:
             return memory
         self._recalled = generation
@@ -190,6 +219,7 @@ class Actor:
             hand=verdict.hand,
             attempt=1 if before is None else before.attempts + 1,
             at=at,
+            identity=memory.identity,
         )
 
     async def _result(self, act: Act, *, read_at: float, is_still_gone: Callable[[Backend], bool]) -> ActResult:

@@ -21,7 +21,7 @@ from watchdog.core.judging.judge import Judgement, JudgeSettings, Memory, judge
 from watchdog.core.judging.neighbours import wants_blocking
 from watchdog.core.observed.activity import Snapshot
 from watchdog.core.observed.blocking import waiters
-from watchdog.core.observed.census import Census
+from watchdog.core.observed.census import Census, ServerIdentity
 from watchdog.core.observed.commands import UNREAD, BackendLookup, Commands, StatementKey, statement_key
 from watchdog.core.observed.sockets import StatementRun
 from watchdog.core.observed.statement_failures import failing
@@ -179,6 +179,7 @@ class Cycle:
         status, policy_memory = await self.actor.status(
             self.policy_memory,
             census=census,
+            identity=ServerIdentity(census.system_identifier, snapshot.postmaster_start),
             complete=snapshot.sees_all,
             tick=tick,
             policy=self.policy,

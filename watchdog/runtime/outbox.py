@@ -4,6 +4,7 @@ A ledger that fails never stops a look. What could not be written is kept in ord
 """
 
 import asyncio
+import secrets
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from watchdog.core.acting.limits import Limits
 from watchdog.core.acting.memory import PolicyMemory
 from watchdog.core.acting.recall import recall
 from watchdog.core.acting.verdicts import Hand, Withheld
+from watchdog.core.observed.census import ServerIdentity
 from watchdog.errors import LedgerError, LedgerRefusedError
 from watchdog.logs import Event, get_logger
 from watchdog.runtime.ports import Ledger
@@ -25,6 +27,10 @@ RECALLED = timedelta(days=1)
 
 MAX_UNWRITTEN = 10_000
 """Upper bound of the looks whose records are kept for a ledger that fails. Above it the oldest are dropped."""
+
+
+CLAIMANT = secrets.token_hex(8)
+"""Who this process is, where the ledger is asked which server a name stands for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +52,7 @@ class Outbox:
 
     server: str
     ledger: Ledger | None = None
+    claimant: str = CLAIMANT
     failed: bool = False
     refused: bool = False
     unwritten: deque[Unwritten] = field(default_factory=lambda: deque(maxlen=MAX_UNWRITTEN))
@@ -60,7 +67,7 @@ class Outbox:
         return True
 
     async def recall(
-        self, memory: PolicyMemory, *, limits: Limits, at: datetime, steady: datetime
+        self, memory: PolicyMemory, *, limits: Limits, at: datetime, steady: datetime, identity: ServerIdentity
     ) -> PolicyMemory | None:
         """The memory together with what the ledger knows about the last day. None if the ledger fails."""
         if self.ledger is None:
@@ -72,7 +79,19 @@ class Outbox:
             self._note_failure(error)
             return None
         self._note_success()
-        return recall(memory, records, limits=limits, at=steady, ahead=steady - at)
+        return recall(memory, records, limits=limits, at=steady, ahead=steady - at, identity=identity)
+
+    async def claim(self, identity: ServerIdentity) -> bool | None:
+        """Say in the ledger which server the name stands for. False if another one has it, None if the ledger fails."""
+        if self.ledger is None:
+            return None
+        try:
+            has_name = await self.ledger.claim(self.server, identity, claimant=self.claimant)
+        except LedgerError as error:
+            self._note_failure(error)
+            return None
+        self._note_success()
+        return has_name
 
     async def intend(self, acts: Sequence[Act]) -> bool:
         """True once the intents are durable. Without a ledger, true if all acts belong to a dry run."""

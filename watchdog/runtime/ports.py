@@ -17,7 +17,7 @@ from watchdog.core.acting.verdicts import Due, Withheld
 from watchdog.core.doctor.facts import Facts
 from watchdog.core.observed.activity import Backend, ClientEndpoint, Snapshot
 from watchdog.core.observed.blocking import Blocking
-from watchdog.core.observed.census import Census
+from watchdog.core.observed.census import Census, ServerIdentity
 from watchdog.core.observed.commands import BackendLookup
 from watchdog.core.observed.sockets import OwnConnection, Session, SocketReading
 from watchdog.core.observed.statement_failures import StatementFailures
@@ -114,6 +114,9 @@ class Ledger(Protocol):
     ) -> None:
         """Record the answers to the signals and what later looks showed."""
 
+    async def claim(self, server: str, identity: ServerIdentity, *, claimant: str) -> bool:
+        """Say which server `server` is the name of. False if another claimant says so of another living server."""
+
     async def recall(self, server: str, *, since: datetime, at: datetime) -> list[Recorded]:
         """The acts on `server` since `since`. Acts that were left open are closed with the outcome `unknown`."""
 
@@ -136,6 +139,7 @@ class Acting(Protocol):
         memory: PolicyMemory,
         *,
         census: Census,
+        identity: ServerIdentity,
         complete: bool,
         tick: bool,
         policy: Policy,

@@ -16,7 +16,7 @@ from watchdog.core.acting.policy import Policy
 from watchdog.core.acting.status import ActingStatus, DisarmReason, Lease
 from watchdog.core.acting.verdicts import Due
 from watchdog.core.observed.activity import Backend
-from watchdog.core.observed.census import Census
+from watchdog.core.observed.census import Census, ServerIdentity
 from watchdog.errors import ReadError
 from watchdog.runtime.actor import failing_for_acts, reasons_of_server
 from watchdog.runtime.arming import Arming, DisarmFile
@@ -47,6 +47,7 @@ class ReadOnlyActor:
         memory: PolicyMemory,
         *,
         census: Census,
+        identity: ServerIdentity,
         complete: bool,
         tick: bool,
         policy: Policy,
@@ -54,7 +55,7 @@ class ReadOnlyActor:
         steady: datetime,
     ) -> tuple[ActingStatus, PolicyMemory]:
         """Where the cluster stands."""
-        del tick, at, steady
+        del identity, tick, at, steady
         try:
             self.lease = await self.source.lease_holder()
         except ReadError:

@@ -13,6 +13,7 @@ from watchdog.core.acting.verdicts import Hand, Withheld
 from watchdog.core.judging.cases import is_fetch_loop
 from watchdog.core.judging.evidence import Evidence, Finding, Kind
 from watchdog.core.observed.activity import Clock, Run
+from watchdog.core.observed.census import UNKNOWN_SERVER, ServerIdentity
 
 
 class Result(StrEnum):
@@ -119,6 +120,7 @@ class Act:
     hand: Hand
     attempt: int
     at: datetime
+    identity: ServerIdentity = UNKNOWN_SERVER
 
     @property
     def is_on_fetch_loop(self) -> bool:

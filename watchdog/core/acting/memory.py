@@ -25,7 +25,8 @@ from watchdog.core.acting.misses import ROW_HAS_CHANGED, Misses, Session, missed
 from watchdog.core.acting.verdicts import Hand
 from watchdog.core.judging.copies import CopyKey
 from watchdog.core.judging.evidence import Kind
-from watchdog.core.observed.activity import Run, Snapshot
+from watchdog.core.observed.activity import Run
+from watchdog.core.observed.census import UNKNOWN_SERVER, ServerIdentity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +38,7 @@ class PolicyMemory:
     - `actor` is the number of the actor (see `ActingStatus`), `since` the time of its first look.
     - `said` are the verdicts that have been reported: run, rule name, and the reason for withholding.
     - `found` is the time since which each run is a finding of a kind.
-    - `postmaster_start` is that of the server of the last look. After a restart or a failover no run is there any more.
+    - `identity` is that of the server of the last look. After a restart or a failover no run is there any more.
     - `acts` are the acts on runs that may still be there.
     - `shut` are the transactions in which no further attempt is made.
     - `breakers` are those that are open, and the failures that may open one.
@@ -49,7 +50,7 @@ class PolicyMemory:
 
     actor: int | None = None
     since: datetime | None = None
-    postmaster_start: datetime | None = None
+    identity: ServerIdentity = UNKNOWN_SERVER
     said: frozenset[tuple[Run, str, str]] = frozenset()
     found: Mapping[tuple[Run, Kind], datetime] = field(default_factory=dict)
     acts: Mapping[Run, OpenAct] = field(default_factory=dict)
@@ -85,19 +86,19 @@ def record_result(
     return replace(memory, breakers=after_refusal(memory.breakers, role=backend.role, limits=limits, at=at))
 
 
-def on_server(memory: PolicyMemory, snapshot: Snapshot) -> tuple[PolicyMemory, list[ObservedEffect]]:
+def on_server(
+    memory: PolicyMemory, identity: ServerIdentity, *, at: datetime
+) -> tuple[PolicyMemory, list[ObservedEffect]]:
     """The memory for the server that was read, and the outcome `unknown` of acts whose effect can not be seen any more.
 
     After a restart, or a failover behind one address, a row that is gone shows nothing: its session may go on
     elsewhere.
     """
-    before, memory = memory.postmaster_start, replace(memory, postmaster_start=snapshot.postmaster_start)
-    if before is None or before == snapshot.postmaster_start:
+    before, memory = memory.identity, replace(memory, identity=identity)
+    if not identity.is_other_server(before):
         return memory, []
     effects = [
-        ObservedEffect(
-            id=act.id, run=run, rule=act.rule, hand=act.hand, outcome=Outcome.UNKNOWN, at=snapshot.at, regret=False
-        )
+        ObservedEffect(id=act.id, run=run, rule=act.rule, hand=act.hand, outcome=Outcome.UNKNOWN, at=at, regret=False)
         for run, act in memory.acts.items()
         if awaits_effect(act) or act.state in (ActState.PENDING, ActState.REHEARSED)
     ]

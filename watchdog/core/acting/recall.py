@@ -18,6 +18,7 @@ from watchdog.core.acting.verdicts import Hand
 from watchdog.core.judging.cases import is_fetch_loop
 from watchdog.core.judging.copies import CopyKey
 from watchdog.core.observed.activity import Clock, Run
+from watchdog.core.observed.census import UNKNOWN_SERVER, ServerIdentity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +44,7 @@ class Recorded:
     outcome: Outcome | None
     outcome_at: datetime | None
     came_back_at: datetime | None
+    identity: ServerIdentity = UNKNOWN_SERVER
 
     @property
     def is_on_fetch_loop(self) -> bool:
@@ -51,20 +53,29 @@ class Recorded:
 
 
 def recall(
-    memory: PolicyMemory, records: Iterable[Recorded], *, limits: Limits, at: datetime, ahead: timedelta = timedelta(0)
+    memory: PolicyMemory,
+    records: Iterable[Recorded],
+    *,
+    limits: Limits,
+    at: datetime,
+    ahead: timedelta = timedelta(0),
+    identity: ServerIdentity = UNKNOWN_SERVER,
 ) -> PolicyMemory:
     """Add the acts of the ledger to the memory. `records` are oldest first.
 
     `at` is the steady time, and `ahead` by how much it is ahead of the server's clock, whose times the ledger has.
+
+    `identity` is that of the server. Acts on another start of its postmaster have no run there any more, and those on
+    another cluster say nothing of its breakers and keys. Where it is not known, they do.
 
     Ineffective acts are counted from the records alone. If a breaker was opened both in the memory and in the records,
     the later time counts.
     """
     before = memory.breakers
     memory = replace(memory, breakers={})
-    known = [_moved(each, by=ahead) for each in records]
+    known = [_moved(each, by=ahead) for each in records if not each.identity.is_other_cluster(identity)]
     for each in known:
-        memory = _with_act(memory, each)
+        memory = memory if each.identity.is_other_server(identity) else _with_act(memory, each)
         memory = _with_key(memory, each, limits=limits, at=at)
         memory = replace(memory, last_act=max(memory.last_act or each.at, each.at))
     for each in sorted(known, key=lambda record: record.outcome_at or record.at):  # in the order of their outcomes

@@ -21,6 +21,7 @@ class DisarmReason(StrEnum):
     RELOAD_FAILED = "reload_failed"
     NO_LEDGER = "no_ledger"
     LEDGER_FAILED = "ledger_failed"
+    NAME_TAKEN = "name_taken"
     NOT_LEADER = "not_leader"
     LEASE_TAKEN = "lease_taken"
     OTHER_DATABASE = "other_database"
@@ -45,6 +46,7 @@ _WITHHOLDS = {
     DisarmReason.INCOMPLETE: Withheld.HIDDEN,
     DisarmReason.NO_LEDGER: Withheld.NO_LEDGER,
     DisarmReason.LEDGER_FAILED: Withheld.NO_LEDGER,
+    DisarmReason.NAME_TAKEN: Withheld.NOT_ARMED,
     DisarmReason.NOT_LEADER: Withheld.NOT_LEADER,
     DisarmReason.LEASE_TAKEN: Withheld.NOT_LEADER,
     DisarmReason.OTHER_DATABASE: Withheld.NOT_LEADER,
@@ -67,6 +69,7 @@ EXPLAINED = {
     DisarmReason.RELOAD_FAILED: "the last reload of the configuration failed",
     DisarmReason.NO_LEDGER: "no ledger is configured",
     DisarmReason.LEDGER_FAILED: "the ledger cannot be written",
+    DisarmReason.NAME_TAKEN: "another pgwatchdog uses this cluster's name for another server in the same ledger",
     DisarmReason.NOT_LEADER: "another pgwatchdog holds the lease",
     DisarmReason.LEASE_TAKEN: "somebody who is no pgwatchdog holds the lease's key",
     DisarmReason.OTHER_DATABASE: "connected to another database than lease_database",

@@ -17,7 +17,7 @@ from watchdog.core.acting.status import ActingStatus
 from watchdog.core.acting.verdicts import Decisions
 from watchdog.core.judging.judge import Judgement, Memory
 from watchdog.core.observed.activity import Snapshot
-from watchdog.core.observed.census import Census
+from watchdog.core.observed.census import Census, ServerIdentity
 from watchdog.core.observed.commands import Commands
 from watchdog.core.observed.steady import SteadyTime
 
@@ -68,7 +68,8 @@ def follow_up(  # all that is known of the look at this step
     at = steady.at
     if steady.step is not None:  # what was running then may be younger or older than its row says
         memory = replace(memory, watched=dict.fromkeys((case.run for case in judgement.cases), at))
-    memory, lost = on_server(memory, snapshot)
+    identity = ServerIdentity(census.system_identifier, snapshot.postmaster_start)
+    memory, lost = on_server(memory, identity, at=snapshot.at)
     effects: list[ObservedEffect] = []
     retries: list[Retry] = []
     if snapshot.sees_all:

@@ -5,7 +5,7 @@ A census is taken once a minute. This module knows nothing of budgets or finding
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from watchdog.core.observed.activity import UNKNOWN
 from watchdog.core.observed.stored_settings import StoredSettings
@@ -21,6 +21,28 @@ class DatabaseWork:
 
     active: timedelta
     abandoned: int
+
+
+@dataclass(frozen=True, slots=True)
+class ServerIdentity:
+    """Which server was read: the system identifier of its cluster (None if not known), and the start of its postmaster.
+
+    A copy shares the first and not the second.
+    """
+
+    system_identifier: int | None
+    postmaster_start: datetime | None
+
+    def is_other_cluster(self, other: "ServerIdentity") -> bool:
+        """True if the two are surely not one cluster or copies of it."""
+        return _differ(self.system_identifier, other.system_identifier)
+
+    def is_other_server(self, other: "ServerIdentity") -> bool:
+        """True if the two are surely not one server since one start of its postmaster."""
+        return self.is_other_cluster(other) or _differ(self.postmaster_start, other.postmaster_start)
+
+
+UNKNOWN_SERVER = ServerIdentity(None, None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +72,8 @@ class Census:
     may_cancel_superusers: bool = False
     settings: StoredSettings = field(default_factory=StoredSettings)
     work: Mapping[str, DatabaseWork] = field(default_factory=dict)
+    system_identifier: int | None = None
+    """The identifier that initdb gave the cluster; a standby and a restored copy share it. None if it was refused."""
 
     @property
     def version(self) -> str:
@@ -79,3 +103,7 @@ class Census:
     def database(self, oid: int | None) -> str:
         """The database's name, or `unknown` if `oid` is None or the database was created after this census."""
         return UNKNOWN if oid is None else self.databases.get(oid, UNKNOWN)
+
+
+def _differ(one: object, other: object) -> bool:
+    return one is not None and other is not None and one != other
