@@ -103,6 +103,7 @@ def configuration_page() -> str:
     names = "\n".join(f"- `{name}`: `{'.'.join(map(str, place))}`" for name, place in scalar_names().items())
     return (
         f"{CONFIGURATION_HEAD}{rows}\n## Environment\n\nThese variables win over the file:\n\n{names}\n\n"
+        "In a file that arms, a variable that would make it act sooner or on more is an error.\n\n"
         "Without a file, `PGWATCHDOG_DSN` (or `PGWATCHDOG_DSN_FILE`), `PGWATCHDOG_PASSWORD_FILE`,\n"
         "`PGWATCHDOG_BUDGET` and `PGWATCHDOG_NAME` describe one cluster. `PGWATCHDOG_CONFIG_FILE`,\n"
         "`PGWATCHDOG_LOG_LEVEL` and `PGWATCHDOG_LOG_FORMAT` stand for flags. Any other variable with this prefix is\n"

@@ -259,7 +259,11 @@ async def test_a_good_reload_is_swapped_in_and_a_bad_one_refused(
         await asyncio.sleep(1.1)
         refused = await metrics(address)
         file.write_text(config(cluster("main", server.dsn()), cluster("second", server.dsn(database="other"))))
-        assert daemon.try_reload() == []
+        with capture_logs() as lines:
+            assert daemon.try_reload() == []
+            file.write_text(file.read_text().replace("budgets: {", "budgets: {default: 7s, "))
+            assert daemon.try_reload() == []
+        assert [line["sooner"] for line in lines] == [None, ["budget of default: none → 7s (new)"]]
         await recorder.until(lambda seen: seen.looks("second"))
         await asyncio.sleep(1.1)
         taken = await metrics(address)

@@ -2,22 +2,36 @@
 
 import json
 import os
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
 from watchdog.cli import wiring
 from watchdog.cli.options import Config
+from watchdog.settings.differences import differences
 from watchdog.settings.durations import format_duration
 from watchdog.settings.load import json_schema
 from watchdog.settings.tree import Settings
 
+Against = Annotated[
+    Path | None,
+    typer.Option(
+        "--against",
+        metavar="FILE",
+        help="Another configuration, such as the running one: say what would change by a reload.",
+        show_default=False,
+    ),
+]
 
-def check(config: Config = None) -> None:
+
+def check(config: Config = None, against: Against = None) -> None:
     """Check the configuration and say what it means. Touches no database.
 
     Warns if this user cannot write the file of the ledger. Creates nothing.
     """
     settings = wiring.load_settings(config, env=os.environ)
+    running = None if against is None else wiring.load_settings(against, env=os.environ)
     clusters = len(settings.clusters)
     budgets = settings.book.sources()
     typer.echo(f"{settings.source}: good")
@@ -29,6 +43,11 @@ def check(config: Config = None) -> None:
         typer.echo(f"  {line}")
     for warning in (*settings.warnings, *_ledger_warnings(settings)):
         typer.echo(f"warning: {warning}")
+    if running is not None:
+        found = differences(running, settings)
+        typer.echo(f"against {running.source}: {'' if found else 'nothing changes'}".rstrip())
+        for line in found:
+            typer.echo(f"  {line}")
 
 
 def _acting(settings: Settings) -> list[str]:

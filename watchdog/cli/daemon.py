@@ -14,6 +14,7 @@ from watchdog.runtime.arming import Arming
 from watchdog.runtime.cluster_watcher import ClusterWatcher
 from watchdog.runtime.latest_states import LatestStates
 from watchdog.runtime.supervisor import Supervisor
+from watchdog.settings.differences import sooner
 from watchdog.settings.tree import Settings
 from watchdog.web.exposition import Exposition
 from watchdog.web.own import OwnState
@@ -134,6 +135,7 @@ class Daemon:
             self.own.reload_failed = self.arming.reload_failed = True
             get_logger().error(Event.RELOAD_FAILED, problems=problems)
             return problems
+        shorter = sooner(self.settings, settings)
         restart = (settings.listen, settings.lifecycle) != (self.settings.listen, self.settings.lifecycle)
         self.settings = replace(settings, listen=self.settings.listen, lifecycle=self.settings.lifecycle)
         self.arming.reload_failed = False
@@ -141,7 +143,7 @@ class Daemon:
         self.supervisor.replace(self.watchers(settings))
         self.own.loaded(len(settings.clusters))
         waits = "web takes effect at the next start" if restart else None
-        get_logger().info(Event.RELOADED, clusters=len(settings.clusters), note=waits)
+        get_logger().info(Event.RELOADED, clusters=len(settings.clusters), sooner=shorter or None, note=waits)
         return []
 
     def _shown(self) -> Shown:

@@ -13,7 +13,7 @@ from watchdog.errors import ConfigurationError
 from watchdog.settings import durations, environment, schema
 from watchdog.settings.document import Document, Place, Value, dotted, is_trapped, read_document
 from watchdog.settings.durations import format_duration, parse_duration
-from watchdog.settings.policy_checks import CheckUrl, check_file, check_policy
+from watchdog.settings.policy_checks import CheckUrl, check_file, check_policy, check_variables
 from watchdog.settings.quoting import looks_like_path, quoted
 from watchdog.settings.tree import Settings, build
 
@@ -135,13 +135,14 @@ def _validated(
 ) -> Settings:
     scalars, sources, unknown = environment.read_scalars(env)
     problems += unknown
+    refused = [] if path is None else list(check_variables(document, scalars))
     for (section, key), value in scalars.items():
         inner = document.values.setdefault(str(section), {})
         if isinstance(inner, dict):
             inner[str(key)] = value
     found = [*document.problems, *_semantic(document, checks.dsn), *check_policy(document, check_url=checks.url)]
     if path is not None:
-        found += check_file(document, path)
+        found += [*refused, *check_file(document, path)]
     try:
         root = schema.Root.model_validate(document.values)
     except ValidationError as error:

@@ -1,10 +1,16 @@
 """Checks what a file must fulfil before it may arm. The checks read raw values, so that each problem has a place."""
 
-import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from datetime import timedelta
 from pathlib import Path
 
+from watchdog.core.judging.budgets import DEFAULT_GRACE, DEFAULT_SKEW
+from watchdog.settings.arming_file import untrusted
 from watchdog.settings.document import Document, Place, Value
+from watchdog.settings.durations import parse_duration
+
+DEFAULT_INTERVAL = timedelta(seconds=5)
+"""Time between two looks at a cluster, where the file says nothing."""
 
 CheckUrl = Callable[[str], str | None]
 """Returns the problem of a ledger's URL, or None. The package that owns the ledger provides it."""
@@ -27,15 +33,55 @@ def check_policy(document: Document, *, check_url: CheckUrl) -> Iterator[Found]:
 
 
 def check_file(document: Document, path: Path) -> Iterator[Found]:
-    """The problem of a file that arms although others than its owner may write it, because it decides about cancels."""
+    """The problem of a file that arms although others could change or replace it, because it decides about cancels."""
+    if not arms(document):
+        return
+    try:
+        problem = untrusted(path)
+    except OSError as error:
+        problem = f"this file arms, and who may change it cannot be found out: {error.strerror}"
+    if problem is not None:
+        yield ("policy", "mode"), problem
+
+
+def check_variables(document: Document, variables: Mapping[Place, Value]) -> Iterator[Found]:
+    """The variables that would make a file that arms act sooner, or on more. They are decided in the file alone.
+
+    `document` is the file without the variables. What cannot be read is a problem elsewhere.
+    """
+    for place, value in variables.items() if arms(document) else ():
+        written = document.value(place)
+        if place in _SOONER_IF_LESS and _is_less(value, _DEFAULTS.get(place) if written is None else written):
+            yield place, "would make a file that arms act sooner or on more: write it in the file"
+        if place == _HALF_CLOSE and (written, value) == ("spare", "gone"):
+            yield place, "would make a file that arms act on more: write it in the file"
+
+
+def arms(document: Document) -> bool:
+    """True if both keys of the file say enforce."""
     policy, clusters = _mapping(document.values.get("policy")), document.values.get("clusters")
     entries = clusters if isinstance(clusters, list) else []
-    if policy.get("mode") != "enforce" or not any(_mapping(each).get("mode") == "enforce" for each in entries):
-        return
-    mode = path.stat().st_mode
-    if mode & (stat.S_IWGRP | stat.S_IWOTH):
-        who = "everybody" if mode & stat.S_IWOTH else "its group"
-        yield ("policy", "mode"), f"this file arms and {who} may write it: chmod go-w {path.name}"
+    return policy.get("mode") == "enforce" and any(_mapping(each).get("mode") == "enforce" for each in entries)
+
+
+_HALF_CLOSE: Place = ("budgets", "half_close")
+_SOONER_IF_LESS: frozenset[Place] = frozenset(
+    {("budgets", "default"), ("budgets", "grace"), ("budgets", "clock_skew"), ("poll", "interval")}
+)
+_DEFAULTS: Mapping[Place, timedelta] = {
+    ("budgets", "grace"): DEFAULT_GRACE,
+    ("budgets", "clock_skew"): DEFAULT_SKEW,
+    ("poll", "interval"): DEFAULT_INTERVAL,
+}
+
+
+def _is_less(value: Value, written: Value) -> bool:
+    """True if the duration is shorter than what is written, or if nothing is."""
+    try:
+        now = parse_duration(value, zero=True)
+        return written is None or now < parse_duration(written, zero=True)
+    except ValueError:
+        return False
 
 
 def _enforcing(rules: Value, url: Value) -> Iterator[Found]:

@@ -20,6 +20,7 @@ from watchdog.settings.chain import ChainSection
 from watchdog.settings.durations import Duration, Grace, OptionalDuration
 from watchdog.settings.model import Model
 from watchdog.settings.patterns import Name, untied
+from watchdog.settings.policy_checks import DEFAULT_INTERVAL
 from watchdog.settings.words import ClockWord
 
 HIGHEST_PORT = 65_535
@@ -33,7 +34,7 @@ REFUSED_KEYS = {
 class Poll(Model):
     """How often clusters are looked at."""
 
-    interval: Duration = Field(default=timedelta(seconds=5), description="time between two looks at a cluster")
+    interval: Duration = Field(default=DEFAULT_INTERVAL, description="time between two looks at a cluster")
     census_interval: Duration = Field(
         default=timedelta(seconds=60), description="time between two readings of roles, rights"
     )
