@@ -1,6 +1,6 @@
 -- Who holds the lease's key, in this database and in others, whether that role could signal, and our own pid to compare.
 -- A prepared transaction can hold the key without any session; it also holds the lock on its own transaction id, under
--- the same virtual transaction. Those who could signal come first.
+-- the same virtual transaction. A superuser has the rights of every role. Those who could signal come first.
 SELECT me.pid AS own_pid,
        l.locktype IS NOT NULL AS held,
        l.database IS NOT DISTINCT FROM me.datid AS here,
@@ -8,11 +8,9 @@ SELECT me.pid AS own_pid,
        l.pid AS holder_pid,
        h.role::pg_catalog.int8 AS holder_usesysid,
        p.gid AS gid,
-       l.pid IS NOT NULL AND (
-           h.role = me.usesysid
-           OR pg_catalog.pg_has_role(h.role, 'pg_signal_backend', 'USAGE')
-           OR (SELECT r.rolsuper FROM pg_catalog.pg_roles AS r WHERE r.oid = h.role)
-       ) IS TRUE AS may_signal
+       l.pid IS NOT NULL
+           AND (h.role = me.usesysid OR pg_catalog.pg_has_role(h.role, 'pg_signal_backend', 'USAGE')) IS TRUE
+           AS may_signal
 FROM pg_catalog.pg_stat_get_activity(pg_catalog.pg_backend_pid()) AS me
 LEFT JOIN pg_catalog.pg_locks AS l
     ON l.locktype = 'advisory' AND l.granted
