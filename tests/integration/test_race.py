@@ -11,6 +11,8 @@ import os
 import random
 import re
 import resource
+import select
+import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -19,6 +21,8 @@ from typing import cast
 
 import psycopg
 import pytest
+from psycopg.pq import DiagnosticField
+from psycopg.pq.abc import PGresult
 from psycopg.rows import TupleRow
 from support.servers import TestServer, make_server
 from support.watching import source_on
@@ -33,6 +37,8 @@ CONNECTIONS = 1000
 CANCELS = int(os.environ.get("PGWATCHDOG_TEST_CANCELS", "400"))
 MAX_INNOCENT = 0.003
 """The share that was hit while other work kept every core busy, 12 of 4,000; a quiet machine has a fifth of that."""
+MAX_INNOCENT_PIPELINED = 0.01
+"""The share that was hit of statements in a pipeline."""
 BETTER_BY = 20
 """How many times rarer the innocent are hit than by a guard on the view: held exactly by `make faults`."""
 ENOUGH_HITS = 8
@@ -91,6 +97,63 @@ class Victim:
             await self.moved.wait()
 
 
+class Pipelined:
+    """A victim that sends its statements in a pipeline: the next one begins without a word from the client."""
+
+    def __init__(self, server: TestServer, shortest: float, longest: float, *, batch: int = 50) -> None:
+        self.connection = psycopg.connect(server.dsn("web_app"), autocommit=True)
+        self.shortest, self.longest, self.batch = shortest, longest, batch
+        self.number, self.ended = 0, 0
+        self.hits: list[int] = []
+        self.aimed: set[int] = set()
+        self._stops = threading.Event()
+        self._thread = threading.Thread(target=self._cycle, daemon=True)
+        self._thread.start()
+
+    @property
+    def pid(self) -> int:
+        return self.connection.info.backend_pid
+
+    def stop(self) -> None:
+        self._stops.set()
+        self._thread.join()
+        self.connection.close()
+
+    async def until(self, number: int) -> None:
+        while self.ended < number:  # noqa: ASYNC110  # another thread counts
+            await asyncio.sleep(0.001)
+
+    def _cycle(self) -> None:
+        pg, rng = self.connection.pgconn, random.Random(self.pid)
+        pg.nonblocking = 0
+        pg.enter_pipeline_mode()
+        while not self._stops.is_set():
+            numbers = range(self.number + 1, self.number + self.batch + 1)
+            for number in numbers:
+                sleep = rng.uniform(self.shortest, self.longest)
+                pg.send_query_params(f"SELECT pg_sleep({sleep:.5f}), {number}".encode(), None)
+                pg.pipeline_sync()
+            self.number = numbers[-1]
+            for number in numbers:
+                self._result(number)
+
+    def _result(self, number: int) -> None:
+        while (result := self._next()) is not None:
+            if result.error_field(DiagnosticField.SQLSTATE) == b"57014":
+                self.hits.append(number)
+        self._next()  # of the sync
+        self.ended = number
+
+    def _next(self) -> PGresult | None:
+        """The next result. The driver would wait for it with the interpreter's lock held."""
+        pg, ready = self.connection.pgconn, select.poll()
+        ready.register(pg.socket, select.POLLIN)
+        while pg.is_busy():
+            ready.poll()
+            pg.consume_input()
+        return pg.get_result()
+
+
 @pytest.fixture(scope="module")
 def crowded(guardian: Guardian) -> Iterator[TestServer]:
     """A server on which a thousand sessions are idle."""
@@ -125,7 +188,7 @@ async def victims(server: TestServer, count: int, *, shortest: float, longest: f
             await each.connection.close()
 
 
-async def aim_at(watcher: Connection, victim: Victim, *, least: float) -> CancelTarget | None:
+async def aim_at(watcher: Connection, victim: Victim | Pipelined, *, least: float) -> CancelTarget | None:
     """What the victim runs now, if it has run for long enough; its number is on record as aimed at."""
     row = await (await watcher.execute(AIM, (victim.pid, timedelta(seconds=least)))).fetchone()
     number = None if row is None else re.search(r", (\d+)$", str(row[5]))
@@ -151,7 +214,21 @@ async def aim_at(watcher: Connection, victim: Victim, *, least: float) -> Cancel
     )
 
 
-async def innocent_hits(server: TestServer, *, cancels: int, by_view: bool) -> tuple[int, int]:
+@asynccontextmanager
+async def one_short_victim(server: TestServer, *, pipelined: bool) -> AsyncIterator[Victim | Pipelined]:
+    """A victim whose statements take 0 to 10 ms."""
+    if not pipelined:
+        async with victims(server, 1, shortest=0, longest=0.010) as [victim]:
+            yield victim
+        return
+    one = Pipelined(server, 0, 0.010)
+    try:
+        yield one
+    finally:
+        await asyncio.to_thread(one.stop)
+
+
+async def innocent_hits(server: TestServer, *, cancels: int, by_view: bool, pipelined: bool = False) -> tuple[int, int]:
     """Cancels that were sent at one victim of 0 to 10 ms, and how many of them hit another statement."""
     sent = innocent = 0
     with source_on(server, role="canceller") as source:
@@ -164,7 +241,7 @@ async def innocent_hits(server: TestServer, *, cancels: int, by_view: bool) -> t
         on_the_view = by_one_slot.replace(ONE_SLOT, VIEW)
         async with (
             await Connection.connect(server.dsn("postgres"), autocommit=True) as watcher,
-            victims(server, 1, shortest=0, longest=0.010) as [victim],
+            one_short_victim(server, pipelined=pipelined) as victim,
         ):
             while sent < cancels:
                 target = await aim_at(watcher, victim, least=0)
@@ -203,6 +280,44 @@ async def test_the_guard_hits_the_innocent_hardly_ever_and_far_less_than_a_guard
     assert low <= 1 / BETTER_BY, "what was seen does not contradict that it is so many times better"
     if sent >= MANY:
         assert innocent / sent * BETTER_BY <= innocent_by_view / by_view
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.xdist_group("race")
+async def test_in_a_pipeline_the_next_statement_begins_at_once_and_is_hit_more_often(crowded: TestServer) -> None:
+    sent, innocent = await innocent_hits(crowded, cancels=CANCELS, by_view=False, pipelined=True)
+    print(f"pipelined, 0 to 10 ms: {innocent} of {sent}")
+    expected = MAX_INNOCENT_PIPELINED * sent
+    assert innocent <= expected + 3 * expected**0.5
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.xdist_group("race")
+async def test_pipelined_runs_that_end_as_the_signal_comes(crowded: TestServer) -> None:
+    """Statements of 1 to 1.02 s, aimed at once they are a second old: most signals come as they end."""
+    cancels = max(40, CANCELS // 10)
+    found = [Pipelined(crowded, 1.0, 1.02, batch=3) for _ in range(20)]
+    sent = signalled = 0
+    try:
+        with source_on(crowded, role="canceller") as source:
+            await source.census()
+            assert (await source.lease()).leads
+            async with await Connection.connect(crowded.dsn("postgres"), autocommit=True) as watcher:
+                while sent < cancels:
+                    for victim in found:
+                        target = await aim_at(watcher, victim, least=1.0)
+                        if target is not None:
+                            result, _, _ = await source.cancel(target, act="race")
+                            sent += 1
+                            signalled += result is Result.SIGNALLED
+    finally:
+        await asyncio.gather(*(asyncio.to_thread(victim.stop) for victim in found))
+    innocent = sum(hit not in victim.aimed for victim in found for hit in victim.hits if hit < victim.ended)
+    print(f"pipelined, a second old and ending: {sent} cancels, {signalled} signalled, {innocent} innocent hits")
+    expected = MAX_INNOCENT_PIPELINED * sent
+    assert innocent <= expected + 3 * expected**0.5
 
 
 def ratio_interval(ours: tuple[int, int], others: tuple[int, int]) -> tuple[float, float]:
