@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,8 @@ from support.demos import LAST_LINE, SECOND_ROUND, Row, demo, public_directory, 
 from support.processes import command, get, get_json, samples
 from support.servers import until
 
+from watchdog.core.chain.chain import Chain, Layer
+from watchdog.core.chain.ladder import play as climbed
 from watchdog.ledger.history import Wanted
 from watchdog.ledger.store import Store
 
@@ -83,6 +86,9 @@ def test_the_demo_tells_every_story_in_both_rounds_and_leaves_nothing_behind(pla
     assert len(rows["E"]) == 3
     for row in (*rows["A"], *rows["D"], *rows["E"]):
         assert_ended_when_armed(row)
+    ladder = Chain((Layer(name="caller", attempts=3, timeout=timedelta(seconds=4)),), timedelta(seconds=18))
+    for_nobody = sum(row.dry_run or 0.0 for row in rows["E"])
+    assert for_nobody == pytest.approx(climbed(ladder).for_nobody.total_seconds(), rel=0.1), "as `chain` predicts"
     for name, evidence in (("A", "client gone"), ("D", "over budget"), ("E", "client gone")):
         assert all(evidence in row.evidence for row in rows[name])
     [killed] = rows["A"]
