@@ -1,9 +1,12 @@
 """Field cases, section G: what people met in a second round. Each names the general rule that makes it right."""
 
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
+from datetime import timedelta
 from pathlib import Path
+from typing import NoReturn
 
 import psycopg
 import pytest
@@ -11,13 +14,15 @@ from support.acting import FREE, cancel_rule
 from support.builders import rule
 from support.gates import WAIT, Gates, before_the_signal, only_these_are_signalled
 from support.servers import Connect, TestServer, make_server, make_standby, start, until
-from support.watching import actor_on, look_until, orphaned, source_on, watcher
+from support.watching import actor_on, look_until, orphaned, source_on, verdict_of, watcher
 
 from watchdog.core.acting.acts import CancelTarget, Result
 from watchdog.core.acting.policy import Policy
-from watchdog.core.acting.verdicts import Withheld
+from watchdog.core.acting.verdicts import Withheld, withheld_reason
 from watchdog.core.judging.evidence import Evidence, Kind
+from watchdog.core.present.look import Look
 from watchdog.core.present.not_looked_for import not_looked_for
+from watchdog.demo import server as demo_server
 from watchdog.demo.guardian import Guardian
 
 STARTING_FROM = 18
@@ -168,6 +173,128 @@ async def test_d08_an_insert_into_a_foreign_table_is_a_writer(
     with actor_on(server, tmp_path) as cycle:
         [look, *_] = await only_these_are_signalled(cycle, {pid: Withheld.WRITER})
     assert [each.has_xid for each in look.snapshot.backends if each.pid == pid] == [False]
+
+
+def _faketime(missing: Callable[[str], NoReturn]) -> str:
+    found = sorted(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"))
+    if not found:
+        missing("libfaketime is not installed: apt-get install faketime")
+    return str(found[0])
+
+
+@pytest.mark.parametrize("step", ["+1h", "-1h"])
+async def test_d06_a_step_of_the_servers_clock_proves_nothing_about_a_caller(
+    own_server: TestServer,
+    tmp_path: Path,
+    public_folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    missing: Callable[[str], NoReturn],
+    step: str,
+) -> None:
+    """Rule: runs that were there when the clock was stepped wait until we have watched them for budget and grace."""
+    clock = public_folder / "clock"
+    clock.write_text("+0")
+    faked = {
+        "LD_PRELOAD": _faketime(missing),
+        "FAKETIME_TIMESTAMP_FILE": str(clock),
+        "FAKETIME_NO_CACHE": "1",
+        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+    }
+    own_server.embedded.stop()
+    real = demo_server.clean_environment
+    with monkeypatch.context() as patched:
+        patched.setattr(demo_server, "clean_environment", lambda: real() | faked)
+        own_server.embedded.start()
+    seven = 7
+    with ExitStack() as stack:
+        holder = stack.enter_context(closing(psycopg.connect(own_server.dsn("etl_app"), autocommit=True)))
+        gates = Gates(holder)
+        victims = [
+            stack.enter_context(closing(psycopg.connect(own_server.dsn("web_app"), autocommit=True)))
+            for _ in range(seven)
+        ]
+        with actor_on(own_server, tmp_path, roles={"web_app": 4.0}, interval=0.5) as cycle:
+            await look_until(cycle, lambda look: not look.disarmed)
+            pids = [start(each, f"SELECT {WAIT}", own_server) for each in victims]
+            await cycle.look(tick=True)
+            clock.write_text(step)
+            begun = time.monotonic()
+            stepped = await look_until(cycle, lambda look: look.clock_step is not None)
+            looks = [stepped, *[await cycle.look(tick=True) for _ in range(3)]]
+            assert time.monotonic() - begun < 4.0, "the machine is too slow for this test"
+            assert abs(stepped.clock_step or timedelta(0)) > timedelta(minutes=59)
+            assert not any(look.results for look in looks)
+            if step == "+1h":
+                said = {withheld_reason(verdict_of(look, pid)) for look in looks for pid in pids}
+                assert said == {Withheld.CLOCK_STEPPED}
+            acted: set[int] = set()
+
+            def all_acted(look: Look) -> bool:
+                acted.update(each.act.finding.backend.pid for each in look.results)
+                return acted == set(pids)
+
+            if step == "+1h":
+                await look_until(cycle, all_acted)
+                assert time.monotonic() - begun >= 4.0, "we have watched them for as long as their budget"
+        gates.open()
+
+
+async def test_d09_a_retry_that_waits_behind_the_worker_that_applies_changes_supersedes_nobody(
+    guardian: Guardian, tmp_path: Path
+) -> None:
+    """Rule: the question who blocks whom goes on at a process that is no client."""
+    with ExitStack() as stack:
+        server = make_server(guardian=guardian, settings={"wal_level": "logical", "max_wal_senders": "4"})
+        stack.callback(server.embedded.stop)
+        for database in ("postgres", "other"):
+            with psycopg.connect(server.dsn("postgres", database=database), autocommit=True) as admin:
+                admin.execute("CREATE TABLE queue (id int PRIMARY KEY); GRANT ALL ON queue TO etl_app")
+        server.run("CREATE PUBLICATION p FOR TABLE queue")
+        server.run("SELECT pg_create_logical_replication_slot('s', 'pgoutput')")
+        with psycopg.connect(server.dsn("postgres", database="other"), autocommit=True) as admin:
+            source = server.dsn("postgres").replace("'", "''")
+            admin.execute(
+                f"CREATE SUBSCRIPTION s CONNECTION '{source}' PUBLICATION p"
+                " WITH (create_slot = false, slot_name = 's', copy_data = false)"
+            )
+        clients = [
+            stack.enter_context(
+                closing(
+                    psycopg.connect(
+                        server.dsn("etl_app", database="other"), autocommit=True, application_name="scan:threads:w1"
+                    )
+                )
+            )
+            for _ in range(2)
+        ]
+        report, retry = clients
+        report.execute("BEGIN; LOCK TABLE queue IN SHARE MODE")
+        older = start(report, "SELECT pg_sleep(60)", server)
+        server.run("INSERT INTO queue VALUES (1)")
+        applies = (
+            "SELECT count(*) FROM pg_locks JOIN pg_stat_activity USING (pid)"
+            " WHERE NOT granted AND backend_type LIKE 'logical replication%%'"
+        )
+        until(lambda: _value(server, applies), what="the worker behind the report")
+        late = "SELECT clock_timestamp() - query_start > '1.5s' FROM pg_stat_activity WHERE pid = %s"
+        until(lambda: _value(server, late, older), what="the gap after which a copy is a retry")
+        retry.execute("BEGIN")
+        younger = start(retry, "LOCK TABLE queue IN SHARE MODE", server)
+        job = rule(roles=frozenset({"etl_app"}), budgets={"threads": 60}, copies=1, retry_gap=1.0)
+        duplicates = cancel_rule(name="copies", kind=Kind.DUPLICATE, evidence=Evidence.SUPERSEDED)
+        with actor_on(server, tmp_path, job, policy=Policy((duplicates,), FREE), interval=0.5) as cycle:
+            looks = [await look_until(cycle, lambda look: len(look.judgement.copies) == 1)]
+            looks += [await cycle.look(tick=True) for _ in range(5)]
+        found = {each.backend.pid: each for look in looks for each in look.judgement.findings}
+        assert found.keys() == {older}, "the older one is the duplicate"
+        assert all(Evidence.SUPERSEDED not in each.evidence for each in found.values())
+        assert not any(look.results for look in looks)
+        for pid in (older, younger):
+            server.run(f"SELECT pg_terminate_backend({pid})")
+        with psycopg.connect(server.dsn("postgres", database="other"), autocommit=True) as admin:
+            admin.execute("ALTER SUBSCRIPTION s DISABLE")
+            admin.execute("ALTER SUBSCRIPTION s SET (slot_name = NONE)")
+            admin.execute("DROP SUBSCRIPTION s")
 
 
 async def test_d09_on_a_standby_it_is_unknown_who_waits_behind_the_replay(
