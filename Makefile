@@ -61,6 +61,7 @@ golden: $(STAMP) ## Write the golden files anew; read the difference before you 
 docs: $(STAMP) ## Write the generated pages and manifests anew from the code
 	@$(BIN)/python deploy/prometheus/rules.py
 	@$(BIN)/python docs/generate.py
+	@$(BIN)/python docs/picture.py
 	@$(BIN)/python deploy/grafana/dashboard.py
 
 # Files with hashes and without any registry's host name; needs uv, which is in the environment of the tests.

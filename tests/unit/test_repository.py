@@ -10,9 +10,9 @@ import subprocess
 import sys
 from collections import defaultdict
 from pathlib import Path
+from types import ModuleType
 
 import pytest
-from support.metrics import METRICS
 
 import watchdog
 from watchdog.cli.main import make_app
@@ -31,6 +31,21 @@ def test_the_name_watchdog_is_ours_alone_in_this_environment() -> None:
     assert Path(watchdog.__file__).parent == ROOT / "watchdog"
     for file in ("run", "demo", "dev"):
         assert "\nwatchdog==" not in (ROOT / "requirements" / f"{file}.txt").read_text()
+
+
+def test_where_the_other_library_shares_our_package_the_command_says_so(tmp_path: Path) -> None:
+    """Both install into one folder, and the later one overwrites what the earlier one has put there."""
+    package = tmp_path / "watchdog"
+    shutil.copytree(ROOT / "watchdog", package, ignore=shutil.ignore_patterns("__pycache__"))
+    (package / "observers").mkdir()
+    env = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    for arguments in (["--version"], ["check"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "watchdog.cli", *arguments],
+            env=env, cwd=tmp_path, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+        assert "install pgwatchdog in an environment of its own" in done.stderr
 
 
 def test_no_pinned_requirement_names_a_registry() -> None:
@@ -66,16 +81,32 @@ def test_the_sample_with_every_key_has_every_key() -> None:
             assert re.search(rf"\b{key}:", text), f"{key} is not in the sample"
 
 
-def test_the_readme_names_every_command_and_every_metric() -> None:
+def test_the_readme_and_the_page_of_commands_name_every_command() -> None:
+    page = (ROOT / "docs" / "commands.md").read_text()
     for command in make_app().registered_commands:
         assert command.callback is not None
-        assert f"pgwatchdog {command.callback.__name__}" in README
-    for metric in METRICS:
-        assert f"`{metric.full_name}`" in README or f"`_{metric.name}`" in README, metric.full_name
+        for text in (README, page):
+            assert f"`pgwatchdog {command.callback.__name__}" in text
 
 
-def test_every_variable_is_in_the_sample_or_in_the_readme() -> None:
-    text = README + (ROOT / "config" / "every-key.yaml").read_text()
+def test_the_readme_is_read_in_a_minute() -> None:
+    assert len(README.split()) <= 900
+    first = "\n".join(README.splitlines()[:100])
+    assert "make demo " in first
+    assert "make test " in first
+
+
+def test_the_picture_is_drawn_from_the_transcript_of_the_demo() -> None:
+    page, picture = (ROOT / "docs" / "demo.md").read_text(), script_of("picture")
+    told = {(row.title, row.dry_run, row.armed) for row in picture.stories(page)}
+    assert ("client killed, server as it comes", 19.0, 0.2) in told
+    assert len(told) == 8
+    assert (ROOT / "docs" / "demo.svg").read_text() == picture.picture(page)
+
+
+def test_every_variable_is_in_the_sample_or_on_the_page_of_the_configuration() -> None:
+    pages = ("docs/configuration.md", "config/every-key.yaml")
+    text = "".join((ROOT / page).read_text() for page in pages)
     assert "PGWATCHDOG_POLL_INTERVAL" in text
     for name in (
         "PGWATCHDOG_DSN",
@@ -122,13 +153,19 @@ def listed_cases() -> list[tuple[str, list[str], set[str]]]:
     return cases
 
 
-def test_the_generated_pages_agree_with_the_code() -> None:
-    spec = importlib.util.spec_from_file_location("generate", ROOT / "docs" / "generate.py")
+def script_of(name: str) -> ModuleType:
+    """A script of `docs/` as a module."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
     spec.loader.exec_module(module)
-    for name, page in module.PAGES.items():
+    return module
+
+
+def test_the_generated_pages_agree_with_the_code() -> None:
+    for name, page in script_of("generate").PAGES.items():
         assert (ROOT / name).read_text() == page(), f"{name}: make docs"
 
 
