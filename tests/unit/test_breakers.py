@@ -6,7 +6,15 @@ from support.acting import FREE, Play, cancel_rule
 from support.builders import NOW, backend, book, census, judge_settings, seconds
 
 from watchdog.core.acting.acts import Act, Outcome, Result
-from watchdog.core.acting.breakers import CLUSTER, BreakerKey
+from watchdog.core.acting.breakers import (
+    CLUSTER,
+    FORGET_AFTER,
+    Breaker,
+    BreakerKey,
+    Breakers,
+    after_failure,
+    pruned,
+)
 from watchdog.core.acting.limits import Limits
 from watchdog.core.acting.policy import Policy
 from watchdog.core.acting.verdicts import Withheld
@@ -83,6 +91,19 @@ def test_failures_that_a_success_has_followed_do_not_count_and_are_forgotten_in_
     assert one.policy_memory.breakers[BreakerKey("orphans", "red")].failures == 1
     one.look(at=100_000)
     assert one.policy_memory.breakers == {}
+
+
+def test_a_failure_that_is_seen_while_the_breaker_is_open_counts_when_it_has_closed() -> None:
+    """Of four acts under way the fourth is seen to be ineffective after the third has opened the breaker."""
+    limits = Limits(stop_after_failures=2, stop_for=seconds(100))
+    breakers: Breakers = {}
+    for at in (0, 1, 2):
+        breakers = after_failure(breakers, rule="orphans", role="red", limits=limits, at=NOW + seconds(at))
+    closed = pruned(breakers, limits=limits, at=NOW + seconds(101.5))
+    assert closed == {BreakerKey("orphans", "red"): Breaker(failures=1, failed_at=NOW + seconds(2))}
+    again = after_failure(closed, rule="orphans", role="red", limits=limits, at=NOW + seconds(102))
+    assert again[BreakerKey("orphans", "red")].opened_at == NOW + seconds(102)
+    assert pruned(closed, limits=limits, at=NOW + FORGET_AFTER + seconds(3)) == {}
 
 
 def test_a_refusal_stops_its_role_and_no_other_until_the_right_has_come_back() -> None:

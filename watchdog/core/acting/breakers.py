@@ -117,13 +117,17 @@ def later_opened(one: Breakers, other: Breakers) -> Breakers:
 
 
 def pruned(breakers: Breakers, *, limits: Limits, at: datetime) -> Breakers:
-    """The breakers without those that are closed again, and without failures that no longer count."""
-    return {
-        key: breaker
-        for key, breaker in breakers.items()
-        if _left(breaker, limits=limits, at=at) > timedelta(0)
-        or (breaker.opened_at is None and breaker.failed_at is not None and at - breaker.failed_at < FORGET_AFTER)
-    }
+    """The breakers without those that are closed again, and without failures that no longer count.
+
+    Failures that were counted while a breaker was open (of acts that were under way) go on counting when it closes.
+    """
+    kept: dict[BreakerKey, Breaker] = {}
+    for key, breaker in breakers.items():
+        if _left(breaker, limits=limits, at=at) > timedelta(0):
+            kept[key] = breaker
+        elif breaker.failures and breaker.failed_at is not None and at - breaker.failed_at < FORGET_AFTER:
+            kept[key] = Breaker(failures=breaker.failures, failed_at=breaker.failed_at)
+    return kept
 
 
 def _opened(breakers: Breakers, *, limits: Limits, at: datetime) -> Breakers:
