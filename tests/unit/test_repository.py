@@ -71,6 +71,15 @@ def test_the_sample_configurations_load(name: str, tmp_path: Path) -> None:
     load_file(file, env={}, check_dsn=check_dsn, check_url=check_url)
 
 
+@pytest.mark.parametrize("file", sorted((ROOT / "tests" / "golden" / "releases").glob("*.yaml")), ids=lambda f: f.stem)
+def test_a_configuration_of_every_earlier_release_still_loads(file: Path, tmp_path: Path) -> None:
+    """Their ledgers are migrated by the tests of the ledger's schema."""
+    copy = tmp_path / file.name
+    copy.write_text(file.read_text())
+    copy.chmod(0o600)
+    assert load_file(copy, env={}, check_dsn=check_dsn, check_url=check_url).armed == ("orders",)
+
+
 def test_the_sample_with_every_key_has_every_key() -> None:
     text = (ROOT / "config" / "every-key.yaml").read_text()
     document = json_schema()
