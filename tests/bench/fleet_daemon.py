@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from bench.machine import allow_many_files, memory_of
-from watchdog.cli import assembly, wiring
+from watchdog.cli import assembly, configuration
 from watchdog.cli.daemon import tune_interpreter
 from watchdog.core.present.look import Look, Unread
 from watchdog.logs import Format, Level, configure_logs
@@ -70,7 +70,7 @@ class Meter:
 
 async def main(config: Path) -> None:
     """Run until standard input ends."""
-    settings = wiring.with_listen(wiring.load_settings(config, env={}), "127.0.0.1:0")
+    settings = configuration.with_listen(configuration.load_settings(config, env={}), "127.0.0.1:0")
     meter, stop = Meter(), asyncio.Event()
     daemon = assembly.daemon(settings, reload=None, sinks=(meter,))
     task = asyncio.create_task(daemon.run(stop=stop, listening=lambda address: print(address, flush=True)))

@@ -30,7 +30,7 @@ from support.imitation import ENFORCE
 from support.ledgers import rows
 from support.processes import environment
 from support.servers import PATIENCE, TestServer, until
-from watchdog.cli import assembly, wiring
+from watchdog.cli import assembly, configuration
 from watchdog.core.acting.acts import ActResult
 from watchdog.demo.guardian import Guardian
 from watchdog.ledger.writer import Writer
@@ -331,7 +331,7 @@ def main(config: Path, point: str, count: int) -> None:
     suicide.around(PostgresSource, "cancel", "signal")
     suicide.around(Writer, "record", "outcome", matters=_has_answers)
     suicide.around(Writer, "recall", "recall")
-    daemon = assembly.daemon(wiring.load_settings(config, env={}), reload=None)
+    daemon = assembly.daemon(configuration.load_settings(config, env={}), reload=None)
 
     async def run() -> None:
         stop = asyncio.Event()

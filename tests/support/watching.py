@@ -13,7 +13,7 @@ from psycopg.pq import DiagnosticField
 from support.acting import FREE, cancel_rule
 from support.builders import book, judge_settings
 from support.servers import PATIENCE, Client, TestServer
-from watchdog.cli import assembly, wiring
+from watchdog.cli import assembly, configuration
 from watchdog.cli.daemon import Daemon
 from watchdog.core.acting.limits import Bucket
 from watchdog.core.acting.memory import PolicyMemory
@@ -69,8 +69,8 @@ async def daemon_on(folder: Path, config: str, *, sinks: tuple[Sink, ...] = ()) 
     """A daemon with this configuration in the test's event loop, and its URL."""
     file = folder / "pgwatchdog.yaml"
     file.write_text(config)
-    settings = wiring.with_listen(wiring.load_settings(file, env={}), "127.0.0.1:0")
-    daemon = assembly.daemon(settings, reload=lambda: wiring.load_settings(file, env={}), sinks=sinks)
+    settings = configuration.with_listen(configuration.load_settings(file, env={}), "127.0.0.1:0")
+    daemon = assembly.daemon(settings, reload=lambda: configuration.load_settings(file, env={}), sinks=sinks)
     stop, address = asyncio.Event(), asyncio.get_running_loop().create_future()
     task = asyncio.create_task(daemon.run(stop=stop, listening=address.set_result))
     try:

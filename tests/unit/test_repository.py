@@ -15,7 +15,7 @@ from types import ModuleType
 import pytest
 
 import watchdog
-from watchdog.cli.main import make_app
+from watchdog.cli.main import COMMANDS, SUMMARIES, make_app
 from watchdog.ledger.url import check_url
 from watchdog.postgres.dsn import check_dsn
 from watchdog.settings.environment import scalar_names
@@ -88,6 +88,14 @@ def test_the_sample_with_every_key_has_every_key() -> None:
     for model in (document, *definitions.values()):
         for key in model.get("properties", {}):
             assert re.search(rf"\b{key}:", text), f"{key} is not in the sample"
+
+
+def test_the_list_of_commands_has_the_first_sentence_of_each() -> None:
+    assert SUMMARIES.keys() == COMMANDS.keys()
+    for command in make_app().registered_commands:
+        assert command.callback is not None
+        first = " ".join((command.callback.__doc__ or "").split()).partition(". ")[0].rstrip(".")
+        assert SUMMARIES[command.name or ""] == f"{first}."
 
 
 def test_the_readme_and_the_page_of_commands_name_every_command() -> None:

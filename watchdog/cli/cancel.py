@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from watchdog.cli import wiring
+from watchdog.cli import configuration, wiring
 from watchdog.cli.exits import Exit
 from watchdog.cli.options import Config
 from watchdog.core.acting.acts import ActResult, ObservedEffect, Result
@@ -32,7 +32,7 @@ def cancel(
     be read or the ledger not written.
     """
     configure_logs(form=Format.LOGFMT, level=Level.ERROR)
-    settings = wiring.load_settings(config, env=os.environ)
+    settings = configuration.load_settings(config, env=os.environ)
     answer = asyncio.run(_cancel(settings, server, pid, _instant(start), dry_run))
     if isinstance(answer, Refusal):
         typer.echo(f"pgwatchdog: not done: {answer.sentence}; pgwatchdog explain {server} {pid} says more", err=True)

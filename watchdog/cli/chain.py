@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from watchdog.cli import wiring
+from watchdog.cli import configuration
 from watchdog.cli.drawing import chain_text, spike_text
 from watchdog.cli.exits import Exit
 from watchdog.cli.options import Config, duration
@@ -85,7 +85,7 @@ def _exit_of(described: Chain | None) -> Exit:
 def _described(config: Path | None, *, work: str | None) -> Chain:
     if config is None:
         raise UsageError("give the file whose section `chain` describes the layers: -c FILE")
-    found = wiring.load_settings(config, env=os.environ).chain
+    found = configuration.load_settings(config, env=os.environ).chain
     if found is None:
         raise UsageError(f"{config}: there is no section `chain`; docs/chain.md and config/every-key.yaml show one")
     return found if work is None else replace(found, work=duration(work, option="--work"))

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from watchdog.cli import wiring
+from watchdog.cli import configuration
 from watchdog.cli.options import Config
 from watchdog.settings.differences import differences
 from watchdog.settings.durations import format_duration
@@ -30,8 +30,8 @@ def check(config: Config = None, against: Against = None) -> None:
 
     Warns if this user cannot write the file of the ledger. Creates nothing.
     """
-    settings = wiring.load_settings(config, env=os.environ)
-    running = None if against is None else wiring.load_settings(against, env=os.environ)
+    settings = configuration.load_settings(config, env=os.environ)
+    running = None if against is None else configuration.load_settings(against, env=os.environ)
     clusters = len(settings.clusters)
     budgets = settings.book.sources()
     typer.echo(f"{settings.source}: good")
@@ -53,7 +53,11 @@ def check(config: Config = None, against: Against = None) -> None:
 def _acting(settings: Settings) -> list[str]:
     """Lines about acting: the rules, the ledger, and the armed clusters."""
     rules = ", ".join(f"{rule.name} ({rule.action})" for rule in settings.policy.rules)
-    ledger = "none: nothing can be signalled" if settings.ledger_url is None else wiring.shown_url(settings.ledger_url)
+    ledger = (
+        "none: nothing can be signalled"
+        if settings.ledger_url is None
+        else configuration.shown_url(settings.ledger_url)
+    )
     armed = ", ".join(settings.armed)
     mode = f"ARMED: {armed}" if armed else "mode: dry run, nothing is signalled"
     return [f"rules: {rules}", f"ledger: {ledger}", mode]
@@ -61,7 +65,7 @@ def _acting(settings: Settings) -> list[str]:
 
 def _ledger_warnings(settings: Settings) -> list[str]:
     """A warning and no error, because the file may be checked on another machine or as another user."""
-    problem = None if settings.ledger_url is None else wiring.unwritable_ledger(settings.ledger_url)
+    problem = None if settings.ledger_url is None else configuration.unwritable_ledger(settings.ledger_url)
     return [] if problem is None else [f"ledger.url: {problem}"]
 
 

@@ -16,7 +16,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from watchdog.cli import assembly, wiring
+from watchdog.cli import assembly
+from watchdog.cli.configuration import load_settings
 from watchdog.core.acting.recall import Recorded
 from watchdog.demo.accounts import Works, record_words, round_words, rows
 from watchdog.demo.guardian import Guardian
@@ -119,7 +120,7 @@ class _Theatre:
     @asynccontextmanager
     async def _watched(self, configuration: Path, *sinks: Sink) -> AsyncIterator[None]:
         """Run a daemon with this configuration for as long as the context."""
-        daemon = assembly.daemon(wiring.load_settings(configuration, env={}), reload=None, sinks=sinks)
+        daemon = assembly.daemon(load_settings(configuration, env={}), reload=None, sinks=sinks)
         stop, up = asyncio.Event(), asyncio.Event()
         watching = asyncio.create_task(daemon.run(stop=stop, listening=lambda address: self._listening(address, up)))
         try:

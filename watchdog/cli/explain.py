@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from watchdog.cli import wiring
+from watchdog.cli import configuration, wiring
 from watchdog.cli.options import Config
 from watchdog.core.acting.protections import ProtectionContext
 from watchdog.core.present.escapes import printable
@@ -29,7 +29,7 @@ def explain(
     What only the running daemon knows (limits, pauses, earlier acts) is not in it: see pgwatchdog history.
     """
     configure_logs(form=Format.LOGFMT, level=Level.ERROR)
-    settings = wiring.load_settings(config, env=os.environ)
+    settings = configuration.load_settings(config, env=os.environ)
     typer.echo(asyncio.run(_explain(settings, server, pid)), nl=False)
 
 

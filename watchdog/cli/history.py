@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from watchdog.cli import wiring
+from watchdog.cli import configuration
 from watchdog.cli.options import Config, duration
 from watchdog.cli.text import drawn
 from watchdog.core.present.escapes import printable
@@ -48,7 +48,7 @@ def history(  # noqa: PLR0913, PLR0917  # one option for each column that can be
     form: Annotated[Output, typer.Option("--format", help="How to write it.")] = Output.TABLE,
 ) -> None:
     """Show what was done, rehearsed or tried, newest first. Reads the ledger alone, no database that is watched."""
-    settings = wiring.load_settings(config, env=os.environ)
+    settings = configuration.load_settings(config, env=os.environ)
     if settings.ledger_url is None:
         raise UsageError(f"{settings.source}: ledger.url is not set, so nothing is on record")
     begin = None if since is None else datetime.now(UTC) - duration(since, option="--since")

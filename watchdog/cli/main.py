@@ -30,9 +30,28 @@ COMMANDS = {
 }
 """Each command with its module. Only the module of the given command is imported, because some imports take seconds."""
 
+SUMMARIES = {
+    "run": "Watch every configured cluster and export what is found, until SIGTERM.",
+    "report": "Look once at every cluster and say what runs on for nobody.",
+    "explain": "Say what is made of one backend and which condition decided.",
+    "cancel": "Cancel one orphan or duplicate by hand: protected, guarded and on record as the daemon's own acts are.",
+    "history": "Show what was done, rehearsed or tried, newest first.",
+    "doctor": "Check what on each server lets queries outlive their callers or hides them, and print the SQL that changes "
+    "it.",
+    "chain": "Compute what a chain of callers does to the database.",
+    "grants": "Print the SQL of the least-privilege role, each grant with its reason.",
+    "check": "Check the configuration and say what it means.",
+    "schema": "Print the JSON Schema of the configuration file.",
+    "demo": "Boot a Postgres of its own, play the stories of orphaned queries on it, and watch them.",
+}
+"""The first sentence of each command's help, for a list of all commands that imports none of them."""
 
-def make_app(*, only: str | None = None) -> typer.Typer:
-    """Build the command line. It is built at each call and not at import. `only` limits it to that command."""
+
+def make_app(*, only: str | None = None, summaries: bool = False) -> typer.Typer:
+    """Build the command line. It is built at each call and not at import.
+
+    `only` limits it to that command. With `summaries` the commands are there by name and first sentence alone.
+    """
     app = typer.Typer(
         name="pgwatchdog",
         add_completion=False,
@@ -42,9 +61,16 @@ def make_app(*, only: str | None = None) -> typer.Typer:
     )
     app.callback()(_root)
     for name in COMMANDS if only is None else (only,):
+        if summaries:
+            app.command(name, help=SUMMARIES[name])(_nothing)
+            continue
         module = importlib.import_module(f"watchdog.cli.{COMMANDS[name]}")
         app.command(name)(getattr(module, name))
     return app
+
+
+def _nothing() -> None:
+    """A command of which only the name and the first sentence are wanted."""
 
 
 def run(arguments: list[str]) -> int:
@@ -55,7 +81,8 @@ def run(arguments: list[str]) -> int:
 def _run(arguments: list[str]) -> int:
     try:
         only = arguments[0] if arguments and arguments[0] in COMMANDS else None
-        result = make_app(only=only)(arguments, standalone_mode=False, prog_name="pgwatchdog")
+        app = make_app(only=only, summaries=only is None)
+        result = app(arguments, standalone_mode=False, prog_name="pgwatchdog")
     except typer.Exit as error:
         return error.exit_code
     except (KeyboardInterrupt, typer.Abort):

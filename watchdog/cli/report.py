@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from watchdog.cli import render, wiring
+from watchdog.cli import configuration, render, wiring
 from watchdog.cli.exits import Exit
 from watchdog.cli.options import Config, duration
 from watchdog.cli.targets import Budget, Dsns, Grace, chosen
@@ -99,7 +99,7 @@ async def _state(cycle: Cycle) -> State:
 
 
 def _written(states: Sequence[State], *, settings: Settings, form: Output, again: bool) -> str:
-    arming = settings.source != wiring.COMMAND_LINE
+    arming = settings.source != configuration.COMMAND_LINE
     match form:
         case Output.TABLE:
             color = sys.stdout.isatty() or None  # otherwise as the environment asks

@@ -5,7 +5,7 @@ import os
 
 import typer
 
-from watchdog.cli import assembly, wiring
+from watchdog.cli import assembly, configuration
 from watchdog.cli.daemon import tune_interpreter
 from watchdog.cli.exits import Exit
 from watchdog.cli.options import Config, DryRun, Listen, LogFormat, LogLevel
@@ -26,10 +26,10 @@ def run(
     until the next start. Each act is one line of JSON on standard output.
     """
     stderr = configure_logs(form=log_format, level=log_level)
-    settings = wiring.with_listen(wiring.load_settings(config, env=os.environ), listen)
+    settings = configuration.with_listen(configuration.load_settings(config, env=os.environ), listen)
     daemon = assembly.daemon(
         settings,
-        reload=lambda: wiring.with_listen(wiring.load_settings(config, env=os.environ), listen),
+        reload=lambda: configuration.with_listen(configuration.load_settings(config, env=os.environ), listen),
         dry_run=dry_run,
         say=say_line,
     )

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from watchdog.cli import wiring
+from watchdog.cli import configuration
 from watchdog.cli.options import duration
 from watchdog.errors import UsageError
 from watchdog.settings.tree import Settings
@@ -29,7 +29,7 @@ def chosen(dsns: Sequence[str], *, config: Path | None, budget: str | None, grac
     if dsns and config is not None:
         raise UsageError("give connection strings or a configuration file, not both")
     if dsns:
-        return wiring.settings_for(
+        return configuration.settings_for(
             dsns,
             env=os.environ,
             budget=None if budget is None else duration(budget, option="--budget"),
@@ -37,4 +37,4 @@ def chosen(dsns: Sequence[str], *, config: Path | None, budget: str | None, grac
         )
     if budget is not None or grace is not None:
         raise UsageError("--budget and --grace go with connection strings; a file has its own budgets")
-    return wiring.load_settings(config, env=os.environ)
+    return configuration.load_settings(config, env=os.environ)
