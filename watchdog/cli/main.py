@@ -36,8 +36,8 @@ SUMMARIES = {
     "explain": "Say what is made of one backend and which condition decided.",
     "cancel": "Cancel one orphan or duplicate by hand: protected, guarded and on record as the daemon's own acts are.",
     "history": "Show what was done, rehearsed or tried, newest first.",
-    "doctor": "Check what on each server lets queries outlive their callers or hides them, and print the SQL that changes "
-    "it.",
+    "doctor": "Check what on each server lets queries outlive their callers or hides them, and print the SQL that "
+    "changes it.",
     "chain": "Compute what a chain of callers does to the database.",
     "grants": "Print the SQL of the least-privilege role, each grant with its reason.",
     "check": "Check the configuration and say what it means.",
