@@ -35,7 +35,7 @@ matrix-binaries: $(STAMP) ## Fetch the servers of the matrix into .cache, once
 image-base: $(STAMP) ## Make the base system of the image test in .cache, once; wants root and debootstrap
 	@PYTHONPATH=tests $(BIN)/python -m support.base_system
 
-truth: $(STAMP) ## Compare what is found with what labelled callers know; some minutes, writes docs/truth.md
+truth: $(STAMP) ## Compare findings and acts with what labelled callers know; ten minutes, writes docs/truth.md
 	@PYTHONPATH=tests $(BIN)/python -m truth.run
 
 bench: $(STAMP) ## Measure the promises beside their alternatives; a quarter of an hour, writes docs/benchmarks.md
