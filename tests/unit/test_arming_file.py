@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
+from support.processes import environment
 from test_settings import ARMED, load, problems
 
 from watchdog.settings.arming_file import untrusted
@@ -96,8 +97,9 @@ def test_a_mounted_config_map_may_be_trusted_because_it_is_read_only_here(
         f"check; mount -o remount,ro {mounted}; check"
     )
     done = subprocess.run(
-        ["unshare", "--mount", "sh", "-c", script], input=ARMED, capture_output=True, text=True, check=False, timeout=60
-    )
+        ["unshare", "--mount", "sh", "-c", script],
+        env=environment(), input=ARMED, capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
     if "mount" in done.stderr and "denied" in done.stderr:
         pytest.skip(f"nothing can be mounted here: {done.stderr}")
     refused, _, trusted = (done.stdout + done.stderr).partition("exit 2")
