@@ -62,6 +62,7 @@ class KernelSockets:
 
     clock: Callable[[], float] = time.monotonic
     _known: dict[tuple[ClientEndpoint, Session], _Known] = field(default_factory=dict)
+    _forgot_at: float = 0.0
     _pace: Pace = field(default_factory=Pace)
 
     @property
@@ -92,6 +93,7 @@ class KernelSockets:
     def _states(
         self, clients: Mapping[Session, ClientEndpoint], *, server: ClientEndpoint, now: float
     ) -> dict[Session, ClientState]:
+        self._forget(now)
         known = {session: self._entry(server, session, client, now=now) for session, client in clients.items()}
         found = _looked_up(known, server=server)
         # A dump may show another connection that fits, so it is asked before a client is said to have left.
@@ -111,9 +113,13 @@ class KernelSockets:
         entry.asked_at = now
         return entry
 
+    def _forget(self, now: float) -> None:
+        if now - self._forgot_at >= FORGET:
+            self._forgot_at = now
+            self._known = {key: each for key, each in self._known.items() if now - each.asked_at < FORGET}
+
     def _dump(self, wanted: list[_Known], *, port: int, now: float) -> None:
         """Look for all connections of these clients in the kernel's table."""
-        self._known = {key: each for key, each in self._known.items() if now - each.asked_at < FORGET}
         shown = _by_client(port)
         if any(not each.connections and not shown[each.client] for each in wanted):
             # A table that changes while it is read may leave an entry out, so these are looked for twice.
