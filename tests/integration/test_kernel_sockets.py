@@ -164,6 +164,21 @@ def test_who_was_unknown_is_found_once_its_connection_shows(stack: ExitStack) ->
     assert states(kernel, asked, own) == [CONNECTED]
 
 
+def test_a_client_of_a_socket_that_is_bound_to_a_device_is_connected(stack: ExitStack) -> None:
+    """As every one of a link-local address is: the kernel finds such a socket only by its device."""
+    if os.geteuid() != 0:
+        pytest.skip("only root may bind a socket to a device")
+    port = Port(stack, "127.0.0.1", "127.0.0.2")
+    own, kernel = own_of(port.connect("127.0.0.1")), KernelSockets()
+    port.listeners["127.0.0.2"].setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, b"lo\0")
+    pair = port.connect("127.0.0.2")
+    asked = sessions([pair])
+    for _ in range(2):
+        assert states(kernel, asked, own) == [CONNECTED]
+    pair[0].close()
+    until(lambda: states(kernel, asked, own) == [GONE])
+
+
 def test_sessions_that_are_asked_for_no_more_are_forgotten(stack: ExitStack) -> None:
     now = [0.0]
     port = Port(stack, "127.0.0.1")

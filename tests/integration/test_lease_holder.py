@@ -109,6 +109,25 @@ async def test_whoever_could_signal_and_holds_the_key_in_another_database_keeps_
         server.run("DROP ROLE signaller")
 
 
+async def test_a_member_of_a_login_role_could_signal_and_rights_that_come_later_are_noticed(
+    server: TestServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("watchdog.postgres.lease.READ_AGAIN", 0.0)
+    other = psycopg.connect(server.dsn("etl_app", database="other"), autocommit=True)
+    other.execute("SELECT pg_advisory_lock(1885828964, 1)")
+    try:
+        with actor_on(server, tmp_path, interval=STEP) as cycle:
+            assert (await cycle.look(tick=True)).lease.leads
+            server.run("GRANT web_app TO etl_app")
+            assert not (await cycle.look(tick=True)).lease.leads
+            assert holders(server) == [other.info.backend_pid]
+            server.run("REVOKE web_app FROM etl_app")
+            await look_until(cycle, lambda look: look.lease.leads)
+    finally:
+        server.run("REVOKE web_app FROM etl_app")
+        other.close()
+
+
 async def test_a_tenant_that_holds_the_key_in_its_own_database_is_named_and_disarms_nobody(
     server: TestServer, tmp_path: Path
 ) -> None:

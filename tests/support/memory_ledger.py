@@ -7,7 +7,7 @@ from typing import Any
 
 from watchdog.core.acting.acts import Act, ActResult, ObservedEffect
 from watchdog.core.acting.recall import Recorded
-from watchdog.core.observed.census import ServerIdentity
+from watchdog.core.observed.census import UNKNOWN_SERVER, ServerIdentity
 from watchdog.errors import LedgerError
 from watchdog.ledger.rows import recorded_of, row_of
 
@@ -57,13 +57,16 @@ class MemoryLedger:
         self.names[server] = (identity, claimant)
         return True
 
-    async def recall(self, server: str, *, since: datetime, at: datetime) -> list[Recorded]:
+    async def recall(
+        self, server: str, *, since: datetime, at: datetime, identity: ServerIdentity = UNKNOWN_SERVER
+    ) -> list[Recorded]:
         self._check()
         mine = [row for row in self.rows.values() if row["server"] == server]
         told = sorted((row for row in mine if row["intended_at"] >= since), key=lambda r: (r["intended_at"], r["id"]))
         records = [recorded_of(dict(row)) for row in told]
         for row in mine:
-            if row["outcome"] is None and row["result"] in OPEN:
+            mine_too = ServerIdentity(row["system_identifier"], None)
+            if row["outcome"] is None and row["result"] in OPEN and not mine_too.is_other_cluster(identity):
                 row.update(outcome="unknown", outcome_at=at)
         return records
 

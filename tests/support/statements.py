@@ -56,6 +56,7 @@ def _parameters(statement: AnyStatement, *, pids: Sequence[int]) -> Parameters:
         "facts_server": (list(MARKING_SCHEMAS),),
         "lease": LOCK,
         "lease_holder": LOCK,
+        "lease_members": {"roles": [10]},
         "lease_release": LOCK,
         "own_timeout": ("2700",),
         "session_settings": ("60000", "60000"),

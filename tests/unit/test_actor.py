@@ -524,3 +524,22 @@ async def test_an_act_is_on_record_with_the_server_on_which_it_was_and_is_closed
     assert (row["system_identifier"], row["postmaster_start"]) == (7, stage.server.boot)
     stage.cycle.census = replace(stage.server.census, system_identifier=8)  # another cluster behind the same address
     assert [each.outcome for each in (await stage.look()).effects] == [Outcome.UNKNOWN]
+
+
+async def test_what_the_ledger_tells_of_this_server_is_kept_when_another_one_was_there_before() -> None:
+    """An address may lead to another server and back: the acts on this one are known again from the ledger."""
+    stage = Stage()
+    stage.server.census = replace(stage.server.census, system_identifier=7)
+    await stage.warm()
+    stage.server.ignores_cancels = True
+    pid = stage.server.run()
+    while not (await stage.look()).results:
+        pass
+    home, row = stage.server.boot, stage.server.running.pop(pid)
+    stage.server.boot = home + timedelta(days=1)
+    assert [each.outcome for each in (await stage.look()).effects] == [Outcome.UNKNOWN]
+    assert stage.cycle.policy_memory.acts == {}
+    stage.server.boot, stage.server.running[pid] = home, row
+    stage.actor.leadership.generation += 1  # the session was lost on the way
+    await stage.look()
+    assert len(stage.cycle.policy_memory.acts) == 1

@@ -60,6 +60,20 @@ def test_every_folder_on_the_way_of_a_link_counts(armed_file: Path, tmp_path: Pa
     assert str(real) in (untrusted(through / "a.yaml") or "")
 
 
+def test_a_link_that_leads_over_another_link_is_followed_step_by_step(armed_file: Path, tmp_path: Path) -> None:
+    world = tmp_path / "world"
+    world.mkdir()
+    (world / "link").symlink_to(armed_file.parent)
+    (tmp_path / "conf").symlink_to("world/link")
+    through = tmp_path / "conf" / armed_file.name
+    assert untrusted(through) is None
+    world.chmod(0o777)
+    assert f"its folder {world} may be written by everybody" in (untrusted(through) or "")
+    up = armed_file.parent / "up.yaml"
+    up.symlink_to(f"../{armed_file.parent.name}/../../world/link/{armed_file.name}")
+    assert str(world) in (untrusted(up) or "")
+
+
 def test_links_without_an_end_are_refused(tmp_path: Path) -> None:
     (tmp_path / "a").symlink_to("b")
     (tmp_path / "b").symlink_to("a")

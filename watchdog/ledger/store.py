@@ -17,7 +17,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from watchdog.core.acting.acts import Act, ObservedEffect, Outcome, Result
 from watchdog.core.acting.recall import Recorded
-from watchdog.core.observed.census import ServerIdentity
+from watchdog.core.observed.census import UNKNOWN_SERVER, ServerIdentity
 from watchdog.errors import LedgerError
 from watchdog.ledger.engine import engine_of
 from watchdog.ledger.history import Wanted, query_of
@@ -106,11 +106,14 @@ class Store:
             connection.execute(update(NAMES).where(NAMES.c.server == server).values(**mine))
             return True
 
-    def recall(self, server: str, *, since: datetime, at: datetime) -> list[Recorded]:
+    def recall(
+        self, server: str, *, since: datetime, at: datetime, identity: ServerIdentity = UNKNOWN_SERVER
+    ) -> list[Recorded]:
         """The newest `MAX_RECALLED` acts on `server` that were intended at or after `since`, oldest first.
 
         An act is open if it has no outcome and may have been signalled. Every open act on `server` gets the outcome
-        unknown with the time `at`. The returned acts are as they were before that.
+        unknown with the time `at`, but for those that were surely on another cluster than `identity`. The returned acts
+        are as they were before that.
         """
         wanted = (
             select(ACTS)
@@ -123,6 +126,9 @@ class Store:
             ACTS.c.outcome.is_(None),
             ACTS.c.result.is_(None) | ACTS.c.result.in_([str(each) for each in _OPEN_RESULTS]),
         )
+        if identity.system_identifier is not None:
+            column = ACTS.c.system_identifier
+            left = left.where(column.is_(None) | (column == identity.system_identifier))
         with self._transaction() as connection:
             records = [recorded_of(row) for row in connection.execute(wanted).mappings()]
             connection.execute(left.values(outcome=str(Outcome.UNKNOWN), outcome_at=at))

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from watchdog.core.acting.acts import Act, ActResult, ObservedEffect, Result
 from watchdog.core.acting.recall import Recorded
-from watchdog.core.observed.census import ServerIdentity
+from watchdog.core.observed.census import UNKNOWN_SERVER, ServerIdentity
 from watchdog.errors import LedgerError
 from watchdog.ledger.store import Answer, Store
 from watchdog.threads import deliver_exception, deliver_result
@@ -75,14 +75,16 @@ class Writer:
         seen, again = list(effects), list(came_back)
         await self._run(lambda: self.store.answer(answers, effects=seen, came_back=again))
 
-    async def recall(self, server: str, *, since: datetime, at: datetime) -> list[Recorded]:
+    async def recall(
+        self, server: str, *, since: datetime, at: datetime, identity: ServerIdentity = UNKNOWN_SERVER
+    ) -> list[Recorded]:
         """The acts on `server` that were intended at or after `since`, oldest first. Open acts are closed as unknown.
 
         Raises:
             LedgerError: the ledger could not be read, or took too long.
 
         """
-        return await self._run(lambda: self.store.recall(server, since=since, at=at))
+        return await self._run(lambda: self.store.recall(server, since=since, at=at, identity=identity))
 
     async def claim(self, server: str, identity: ServerIdentity, *, claimant: str) -> bool:
         """Say which server `server` is the name of (see `Store.claim`). False if another living one has that name.

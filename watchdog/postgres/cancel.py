@@ -9,7 +9,7 @@ from typing import NamedTuple
 from watchdog.core.acting.acts import CancelTarget, Result
 from watchdog.core.acting.protections import PROTECTIONS
 from watchdog.core.acting.verdicts import Withheld
-from watchdog.core.observed.activity import Clock
+from watchdog.core.observed.activity import UNKNOWN, Clock
 from watchdog.core.observed.reasons import Reason
 from watchdog.errors import ReadError
 from watchdog.postgres.lease import LOCK
@@ -78,9 +78,9 @@ def guard_parameters(target: CancelTarget, *, manual: bool) -> dict[str, object]
         "pid": target.pid,
         "backend_start": target.backend_start,
         "role": target.role_oid,
-        "role_name": target.role,
+        "role_name": _raw(target.role),
         "database": target.database_oid,
-        "database_name": target.database,
+        "database_name": _raw(target.database),
         "application_name": target.application_name,
         "state": target.state,
         "statement": target.statement,
@@ -89,3 +89,8 @@ def guard_parameters(target: CancelTarget, *, manual: bool) -> dict[str, object]
         "by_run": target.clock is Clock.RUN,
         "least_age": target.least_age / timedelta(seconds=1),
     }
+
+
+def _raw(name: str) -> str:
+    """A name as the catalog has it. The census puts the word for what is not known in quotes where it is a name."""
+    return UNKNOWN if name == f'"{UNKNOWN}"' else name

@@ -12,6 +12,7 @@ from psycopg import pq
 from psycopg.abc import Buffer
 from psycopg.adapt import AdaptersMap, Loader
 from psycopg.pq.abc import PGconn
+from psycopg.types.string import StrBinaryDumper, StrDumper
 
 _TYPES = ("text", "name")
 
@@ -44,7 +45,17 @@ def _adapters(server_encoding: str) -> AdaptersMap:
     class BinaryText(Text):
         format = pq.Format.BINARY
 
+    class Dump(StrDumper):
+        def dump(self, obj: str) -> bytes:
+            return obj.encode(codec, "backslashreplace")
+
+    class BinaryDump(StrBinaryDumper):
+        def dump(self, obj: str) -> bytes:
+            return obj.encode(codec, "backslashreplace")
+
     adapters = AdaptersMap(psycopg.adapters)
+    for dumper in (Dump, BinaryDump):
+        adapters.register_dumper(str, dumper)
     for loader in (Text, BinaryText):
         for name in _TYPES:
             adapters.register_loader(name, loader)

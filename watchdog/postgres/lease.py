@@ -7,6 +7,7 @@ loses the lease through idle_session_timeout, by the server's own clock.
 """
 
 import secrets
+import time
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -19,6 +20,9 @@ SPACE, KEY = 0x70677764, 1
 
 LOCK = {"space": SPACE, "key": KEY}
 """The two keys as the parameters of a statement."""
+
+READ_AGAIN = 5.0
+"""Seconds after which a leader looks again for others that hold the key and could signal."""
 
 MOST_PAUSES = 3
 """The most calls for which a session does not try to take the lease after it has let go of it for another one."""
@@ -47,6 +51,12 @@ class LeaseHolderRow(NamedTuple):
     may_signal: bool
 
 
+class LeaseMemberRow(NamedTuple):
+    """A role that may cancel the queries of a login role because it is a member of it."""
+
+    member: int
+
+
 class LeaseReleaseRow(NamedTuple):
     """Whether our session held the lock."""
 
@@ -55,6 +65,7 @@ class LeaseReleaseRow(NamedTuple):
 
 LEASE = Statement("lease", LeaseRow)
 LEASE_HOLDER = Statement("lease_holder", LeaseHolderRow)
+LEASE_MEMBERS = Statement("lease_members", LeaseMemberRow)
 LEASE_RELEASE = Statement("lease_release", LeaseReleaseRow)
 
 
@@ -72,7 +83,7 @@ async def take_lease(session: Session, *, database: str) -> Lease:
     disarm_reason = _unfit(session, database=database)
     if disarm_reason is not None:
         return Lease(leads=False, disarm_reason=disarm_reason)
-    if session.holds_lease:
+    if session.holds_lease and time.monotonic() - session.lease_read_at < READ_AGAIN:
         return Lease(leads=True)
     if session.lease_pause:
         session.lease_pause -= 1
@@ -80,15 +91,22 @@ async def take_lease(session: Session, *, database: str) -> Lease:
     if not session.holds_key:
         [row] = await session.rows(LEASE, LOCK)
         session.holds_key = row.acquired
-    lease = await read_lease(session, database=database)
+    return await _led(session, await read_lease(session, database=database))
+
+
+async def _led(session: Session, lease: Lease) -> Lease:
+    """What it means for our session who holds the key elsewhere: it leads, or it lets go of the key."""
+    if session.behind_pooler:
+        session.holds_key = session.holds_lease = False  # whose session holds it now, nobody knows
     if not session.holds_key:
         return lease
     if lease.held_by_other:
         await release_lease(session)
         session.lease_pause = secrets.randbelow(MOST_PAUSES + 1)
         return lease
-    session.holds_lease = True
-    return replace(lease, leads=True, just_acquired=True, disarm_reason=None)
+    led, session.holds_lease = session.holds_lease, True
+    session.lease_read_at = time.monotonic()
+    return replace(lease, leads=True, just_acquired=not led, disarm_reason=None)
 
 
 async def read_lease(session: Session, *, database: str) -> Lease:
@@ -105,13 +123,13 @@ async def read_lease(session: Session, *, database: str) -> Lease:
     if rows[0].own_pid != session.own_pid:
         session.behind_pooler = True
         return Lease(leads=False, disarm_reason=DisarmReason.BEHIND_POOLER)
-    holders = [row for row in rows if row.held]
+    holders = await _with_members(session, [row for row in rows if row.held])
     others = [row for row in holders if row.holder_pid != row.own_pid]
     session.holds_key = any(row.here and row.holder_pid == row.own_pid for row in holders)
     session.holds_lease &= session.holds_key
     ignored = tuple(_holder(row) for row in others if not (row.here or row.may_signal))
     rival = next((row for row in others if row.here or row.may_signal), None)
-    if session.holds_lease:
+    if rival is None and session.holds_lease:
         return Lease(leads=True, ignored=ignored)
     if rival is None:  # it is free, or has just been released; the next look tries to take it
         return Lease(leads=False, disarm_reason=DisarmReason.NOT_LEADER, ignored=ignored)
@@ -121,6 +139,18 @@ async def read_lease(session: Session, *, database: str) -> Lease:
         holder=_holder(rival),
         ignored=ignored,
     )
+
+
+async def _with_members(session: Session, holders: list[LeaseHolderRow]) -> list[LeaseHolderRow]:
+    """The holders, where a member of a login role counts as one that could signal, because it may cancel its queries.
+
+    That needs a catalog which may be locked, so it is asked only where somebody holds the key who could not signal.
+    """
+    unsure = sorted({oid for row in others if (oid := row.holder_usesysid) is not None})
+    if not unsure:
+        return holders
+    members = {row.member for row in await session.rows(LEASE_MEMBERS, {"roles": unsure})}
+    return [row._replace(may_signal=row.may_signal or row.holder_usesysid in members) for row in holders]
 
 
 def _holder(row: LeaseHolderRow) -> KeyHolder:

@@ -113,6 +113,7 @@ class Session:
     """True if this session has taken the lease's key. Whether it may lead is known once it has looked for others."""
 
     holds_lease: bool = False
+    lease_read_at: float = 0.0
     lease_pause: int = 0
     """For how many calls it does not try to take the lease."""
 

@@ -52,7 +52,7 @@ class Actor:
     _disarm_file: DisarmFile = field(default_factory=DisarmFile)
     _epoch: int = -1
     _keys: frozenset[DisarmReason] = frozenset()
-    _recalled: int = -1
+    _recalled: tuple[int, ServerIdentity] | None = None
     _claimed: ServerIdentity | None = None
     """The server for which the cluster's name was claimed last."""
 
@@ -111,10 +111,12 @@ class Actor:
             self._epoch, self._keys = self.arming.epoch, keys
             self.leadership.generation += 1
         self._decided_by = self.leadership.generation
-        memory = await self._recall(memory, limits=policy.limits, at=at, steady=steady, identity=identity)
+        taken = not own and await self._name_is_taken(identity)
+        if not taken:
+            memory = await self._recall(memory, limits=policy.limits, at=at, steady=steady, identity=identity)
         found = (
             *own,
-            *([DisarmReason.NAME_TAKEN] if not own and await self._name_is_taken(identity) else []),
+            *([DisarmReason.NAME_TAKEN] if taken else []),
             *self._reasons_of_ledger_and_lease(),
             *reasons_of_server(
                 census,
@@ -201,12 +203,12 @@ class Actor:
         """Read the ledger once for each new actor, but not while it fails or another pgwatchdog holds the lease."""
         generation = self.leadership.generation
         waits = self.outbox.failed or self.lease.disarm_reason in _NOT_US
-        if self.outbox.ledger is None or self._recalled == generation or waits:
+        if self.outbox.ledger is None or self._recalled == (generation, identity) or waits:
             return memory
         recalled = await self.outbox.recall(memory, limits=limits, at=at, steady=steady, identity=identity)
         if recalled is None:
             return memory
-        self._recalled = generation
+        self._recalled = generation, identity
         return recalled
 
     def _act(self, verdict: Due, *, memory: PolicyMemory, at: datetime) -> Act:

@@ -5,13 +5,14 @@ This module owns when the server is asked for what. All decisions are made in th
 
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import InitVar, dataclass, field
+from dataclasses import InitVar, dataclass, field, replace
+from datetime import datetime
 from typing import Never
 
 from watchdog.core.acting.acts import ActResult, Result
 from watchdog.core.acting.effects import vanished
 from watchdog.core.acting.lifecycle import ActState
-from watchdog.core.acting.memory import PolicyMemory
+from watchdog.core.acting.memory import PolicyMemory, on_server
 from watchdog.core.acting.policy import Policy, wanted_commands
 from watchdog.core.acting.protections import ProtectionContext
 from watchdog.core.acting.status import ActingStatus
@@ -78,6 +79,9 @@ class Cycle:
     elapsed: Callable[[], float] = field(default=elapsed)
     """Seconds by a clock that cannot be set."""
 
+    _census_start: datetime | None = None
+    """The start of the postmaster that the census is of, as the first look after it has shown."""
+
     _clock: tuple[Reading, Reading] | None = None
     """The first and the last reading of the server's clock."""
 
@@ -136,7 +140,7 @@ class Cycle:
             ReadError: the census could not be taken; `reason` says why.
 
         """
-        self.census = await self.source.census()
+        self.census, self._census_start = await self.source.census(), None
         return self.census
 
     async def renew_census(self) -> Census:
@@ -175,11 +179,13 @@ class Cycle:
         steady = self._steady(Reading(at=snapshot.at, asked=asked, came=came, placed=placed))
         gone = self.sweeper.confirm(snapshot)
         judgement, memory = await self._judged(snapshot, census=census, tick=tick, gone=gone)
+        identity = self._identity(census, snapshot)
+        known, lost = on_server(self.policy_memory, identity, at=snapshot.at)
         # A new actor reads the ledger before effects are observed, so that each effect is seen and reported once.
         status, policy_memory = await self.actor.status(
-            self.policy_memory,
+            known,
             census=census,
-            identity=ServerIdentity(census.system_identifier, snapshot.postmaster_start),
+            identity=identity,
             complete=snapshot.sees_all,
             tick=tick,
             policy=self.policy,
@@ -197,6 +203,7 @@ class Cycle:
             alive=lookup.alive,
             steady=steady,
         )
+        followed = replace(followed, effects=(*lost, *followed.effects))
         decided = await self._decided(followed, status=status, asked=lookup)
         # A stop between a signal and its record would lose the answer.
         results = await finished(self._act(decided, judged=memory, read_at=read_at), deadline=self.deadline)
@@ -240,6 +247,13 @@ class Cycle:
         self.memory = judged
         await self.actor.record(results, effects=followed.effects, retries=followed.retries, at=at)
         return results
+
+    def _identity(self, census: Census, snapshot: Snapshot) -> ServerIdentity:
+        """Which server was read. Behind one address there may be another one since the census was taken."""
+        if self._census_start is None:
+            self._census_start = snapshot.postmaster_start
+        same = self._census_start == snapshot.postmaster_start
+        return ServerIdentity(census.system_identifier if same else None, snapshot.postmaster_start)
 
     def _steady(self, reading: Reading) -> SteadyTime:
         first, before = self._clock or (reading, reading)

@@ -18,8 +18,9 @@ from watchdog.core.acting.lifecycle import ActState, open_act
 from watchdog.core.acting.protections import ProtectionContext, protection
 from watchdog.core.acting.rules import Action, Names, Rule
 from watchdog.core.acting.verdicts import Hand, Withheld
-from watchdog.core.judging.evidence import Finding, Kind
+from watchdog.core.judging.evidence import Evidence, Finding, Kind
 from watchdog.core.observed.activity import Clock
+from watchdog.core.observed.census import ServerIdentity
 from watchdog.core.present.look import Look
 from watchdog.errors import ReadError
 from watchdog.runtime.arming import DisarmFile
@@ -110,6 +111,7 @@ async def _act(cycle: Cycle, look: Look, found: Finding, *, hand: Hand) -> Act |
         hand=hand,
         attempt=1,
         at=look.snapshot.at,
+        identity=ServerIdentity(look.census.system_identifier, look.snapshot.postmaster_start),
     )
 
 
@@ -119,6 +121,8 @@ async def _carried_out(cycle: Cycle, act: Act, *, look: Look, disarmed: bool) ->
     target = cancel_target(act.finding, rule=act.rule)
     if disarmed or target is None:
         return ActResult(act=act, result=Result.NOT_TRIED, took=_since(look), withheld=Withheld.NOT_ARMED)
+    if Evidence.CLIENT_GONE in act.finding.evidence and not cycle.sweeper.is_still_gone(act.finding.backend):
+        return ActResult(act=act, result=Result.NOT_TRIED, took=_since(look), withheld=Withheld.CLIENT_THERE)
     result, met, detail = await cycle.source.cancel(target, act=act.id, manual=True)
     return ActResult(act=act, result=result, took=_since(look), withheld=met, detail=detail)
 

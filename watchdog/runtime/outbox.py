@@ -74,7 +74,7 @@ class Outbox:
             return memory
         await self._write_all()
         try:
-            records = await self.ledger.recall(self.server, since=at - RECALLED, at=at)
+            records = await self.ledger.recall(self.server, since=at - RECALLED, at=at, identity=identity)
         except LedgerError as error:
             self._note_failure(error)
             return None

@@ -17,7 +17,7 @@ from watchdog.core.acting.verdicts import Due, Withheld
 from watchdog.core.doctor.facts import Facts
 from watchdog.core.observed.activity import Backend, ClientEndpoint, Snapshot
 from watchdog.core.observed.blocking import Blocking
-from watchdog.core.observed.census import Census, ServerIdentity
+from watchdog.core.observed.census import UNKNOWN_SERVER, Census, ServerIdentity
 from watchdog.core.observed.commands import BackendLookup
 from watchdog.core.observed.sockets import OwnConnection, Session, SocketReading
 from watchdog.core.observed.statement_failures import StatementFailures
@@ -117,8 +117,13 @@ class Ledger(Protocol):
     async def claim(self, server: str, identity: ServerIdentity, *, claimant: str) -> bool:
         """Say which server `server` is the name of. False if another claimant says so of another living server."""
 
-    async def recall(self, server: str, *, since: datetime, at: datetime) -> list[Recorded]:
-        """The acts on `server` since `since`. Acts that were left open are closed with the outcome `unknown`."""
+    async def recall(
+        self, server: str, *, since: datetime, at: datetime, identity: ServerIdentity = UNKNOWN_SERVER
+    ) -> list[Recorded]:
+        """The acts on `server` since `since`. Acts that were left open are closed with the outcome `unknown`.
+
+        Those that were surely on another cluster than `identity` are left alone.
+        """
 
 
 class Acting(Protocol):

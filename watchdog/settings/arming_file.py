@@ -6,7 +6,6 @@ writable for everybody by their modes.
 
 import os
 import stat
-from collections.abc import Iterator
 from pathlib import Path
 
 MAX_LINKS = 40
@@ -19,33 +18,29 @@ def untrusted(path: Path) -> str | None:
         OSError: a folder above it cannot be looked at.
 
     """
-    place, seen = Path(os.path.abspath(path)), set[Path]()  # noqa: PTH100  # `resolve` would follow the links at once
-    for _ in range(MAX_LINKS):
-        for folder in _above(place, seen):
-            problem = _folder_problem(folder, place)
-            if problem is not None:
-                return problem
-        if not place.is_symlink():
-            return None if _is_read_only(place) else _file_problem(place)
-        place = Path(os.path.normpath(place.parent.resolve() / place.readlink()))
-    return f"there are too many symbolic links on the way to {path.name}"
+    parts, folder, links = list(Path(os.path.abspath(path)).parts[1:]), Path("/"), 0  # noqa: PTH100  # no link followed
+    while parts:
+        part = parts.pop(0)
+        if part == "..":
+            folder = folder.parent
+            continue
+        entry = folder / part
+        problem = _folder_problem(folder, entry)
+        if problem is not None:
+            return problem
+        if not entry.is_symlink():
+            folder = entry
+            continue
+        links, target = links + 1, entry.readlink()
+        if links > MAX_LINKS:
+            return f"there are too many symbolic links on the way to {path.name}"
+        parts = [*target.parts[target.is_absolute() :], *parts]
+        folder = Path("/") if target.is_absolute() else folder
+    return None if _is_read_only(folder) else _file_problem(folder)
 
 
-def _above(place: Path, seen: set[Path]) -> Iterator[Path]:
-    """The folders above `place` from the root on, each once. A folder that is a link is followed."""
-    for folder in reversed(place.parents):
-        for real in _above_and_itself(folder.resolve()) if folder.is_symlink() else (folder,):
-            if real not in seen:
-                seen.add(real)
-                yield real
-
-
-def _above_and_itself(folder: Path) -> Iterator[Path]:
-    yield from reversed(folder.parents)
-    yield folder
-
-
-def _folder_problem(folder: Path, place: Path) -> str | None:
+def _folder_problem(folder: Path, entry: Path) -> str | None:
+    """Why `entry` in `folder`, which is reached without links, could be replaced by somebody else."""
     found = folder.stat()
     if _is_read_only(folder):
         return None
@@ -53,15 +48,9 @@ def _folder_problem(folder: Path, place: Path) -> str | None:
     if found.st_uid not in _trusted():
         return f"{shown} belongs to uid {found.st_uid}, who could replace it: chown it to root or to {_us()}"
     others = _others(found.st_mode)
-    if others is None or (_is_sticky(found.st_mode) and _own(folder, place)):
-        return None
+    if others is None or (_is_sticky(found.st_mode) and entry.lstat().st_uid in _trusted()):
+        return None  # in a sticky folder nobody else may rename what is ours or root's
     return f"{shown} may be written by {others}, who could replace it: chmod go-w {folder}"
-
-
-def _own(folder: Path, place: Path) -> bool:
-    """True if what leads from a sticky `folder` to `place` is ours or root's: then nobody else may rename it there."""
-    parts = place.relative_to(folder).parts if place.is_relative_to(folder) else ()
-    return bool(parts) and (folder / parts[0]).lstat().st_uid in _trusted()
 
 
 def _file_problem(place: Path) -> str | None:

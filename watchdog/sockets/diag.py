@@ -26,6 +26,11 @@ DEADLINE = 0.2
 
 BUFFER = 1 << 18
 
+_NO_ROUTE = frozenset(
+    {errno.ENETUNREACH, errno.EHOSTUNREACH, errno.EADDRNOTAVAIL, errno.EINVAL, errno.EAFNOSUPPORT, errno.EACCES}
+)
+"""The errors for an address that is none of ours and that no route leads to."""
+
 ESTABLISHED, CLOSE_WAIT, LISTEN = 1, 8, 10
 """States of a TCP socket, by the kernel's numbers."""
 
@@ -36,8 +41,8 @@ _REST = struct.Struct("=III")
 _ERROR = struct.Struct("=i")
 _INODE = struct.Struct("=I")
 _ATTRIBUTE = struct.Struct("=HH")
-_INODE_AT, _MESSAGE = 68, 72
-"""Where the inode stands in the kernel's message of one socket, and the length of that message."""
+_INTERFACE_AT, _INODE_AT, _MESSAGE = 40, 68, 72
+"""Where interface and inode stand in the kernel's message of one socket, and the length of that message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +54,8 @@ class Connection:
     client_port: int
     local: bytes
     remote: bytes
+    interface: int = 0
+    """The device to which the socket is bound, as those of link-local addresses are; the kernel compares it too."""
 
     @property
     def client(self) -> ClientEndpoint:
@@ -67,6 +74,7 @@ class Connection:
             client_port=self.port,
             local=self.remote,
             remote=self.local,
+            interface=self.interface,
         )
 
 
@@ -132,7 +140,12 @@ def look_up(wanted: Iterable[Connection]) -> dict[Connection, Socket]:
 
 
 def is_local(address: str) -> bool:
-    """True if `address` is one of this network namespace. No packet is sent."""
+    """True if `address` is one of this network namespace. No packet is sent.
+
+    Raises:
+        OSError: it cannot be found out.
+
+    """
     found = ipaddress.ip_address(address)
     if found.is_loopback:
         return True
@@ -142,8 +155,10 @@ def is_local(address: str) -> bool:
             probe.connect((address, 9))
             # The kernel chooses the address itself as the source only if it is its own.
             return ipaddress.ip_address(probe.getsockname()[0].partition("%")[0]) == found
-    except OSError:
-        return False
+    except OSError as error:
+        if error.errno in _NO_ROUTE:
+            return False
+        raise
 
 
 def _dump(port: int, *, states: int) -> Iterator[Socket]:
@@ -166,7 +181,7 @@ def _link() -> socket.socket:
 def _request(connection: Connection, *, states: int, dump: bool) -> bytes:
     wanted = _REQUEST.pack(connection.family, socket.IPPROTO_TCP, 0, 0, states)
     wanted += _ENDS.pack(connection.port, connection.client_port, connection.local, connection.remote)
-    wanted += _REST.pack(0, NO_COOKIE, NO_COOKIE)
+    wanted += _REST.pack(connection.interface, NO_COOKIE, NO_COOKIE)
     flags = NLM_F_REQUEST | (NLM_F_DUMP if dump else 0)
     return _HEADER.pack(_HEADER.size + len(wanted), SOCK_DIAG_BY_FAMILY, flags, 1, 0) + wanted
 
@@ -182,8 +197,8 @@ def _answers(link: socket.socket, *, one: bool = False) -> Iterator[Socket]:
                 return
             if kind == NLMSG_ERROR:
                 code = -_ERROR.unpack_from(data, body)[0]
-                if code == errno.ENOENT:
-                    return  # there is no such connection
+                if code == errno.ENOENT and one:
+                    return  # there is no such connection; of a dump it says that the kernel offers none
                 raise OSError(code, os.strerror(code))
             yield _socket(data, body, offset + length)
             offset += (length + 3) & ~3
@@ -197,7 +212,12 @@ def _socket(data: bytes, body: int, end: int) -> Socket:
     width = 4 if family == socket.AF_INET else 16
     return Socket(
         connection=Connection(
-            family=family, port=port, client_port=client_port, local=local[:width], remote=remote[:width]
+            family=family,
+            port=port,
+            client_port=client_port,
+            local=local[:width],
+            remote=remote[:width],
+            interface=_INODE.unpack_from(data, body + _INTERFACE_AT)[0],
         ),
         state=data[body + 1],
         inode=_INODE.unpack_from(data, body + _INODE_AT)[0],

@@ -13,7 +13,7 @@ import ipaddress
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from watchdog.core.observed.activity import ClientEndpoint
 from watchdog.core.observed.sockets import ClientState, OwnConnection, Session, SocketReading, SocketVisibility
@@ -49,8 +49,8 @@ class _Known:
 
     def wants_dump(self, now: float) -> bool:
         """True if a dump has to be asked before the client is said to have left."""
-        never_seen = not self.connections
-        return self.dumped_at is None or (never_seen and now - self.dumped_at >= DUMP_AGAIN)
+        unsure = not self.connections or self.absent is ClientState.UNKNOWN
+        return self.dumped_at is None or (unsure and now - self.dumped_at >= DUMP_AGAIN)
 
 
 @dataclass(slots=True)
@@ -63,6 +63,9 @@ class KernelSockets:
     clock: Callable[[], float] = time.monotonic
     _known: dict[tuple[ClientEndpoint, Session], _Known] = field(default_factory=dict)
     _forgot_at: float = 0.0
+    _offered: bool = False
+    """True once the kernel has answered a dump."""
+
     _pace: Pace = field(default_factory=Pace)
 
     @property
@@ -80,6 +83,9 @@ class KernelSockets:
             return SocketReading(SocketVisibility.UNIX_SOCKET)
         begun = self.clock()
         try:
+            if not self._offered:
+                list(diag.listeners(own.server.port))  # raises where the kernel offers no dump
+                self._offered = True
             if not own.direct or not _is_established(own.server, own.client):
                 return SocketReading(SocketVisibility.ELSEWHERE)
             return SocketReading(SocketVisibility.SEEN, self._states(clients, server=own.server, now=begun))
@@ -121,18 +127,21 @@ class KernelSockets:
     def _dump(self, wanted: list[_Known], *, port: int, now: float) -> None:
         """Look for all connections of these clients in the kernel's table."""
         shown = _by_client(port)
-        if any(not each.connections and not shown[each.client] for each in wanted):
+        if any(not shown[each.client] for each in wanted):
             # A table that changes while it is read may leave an entry out, so these are looked for twice.
             for client, sockets in _by_client(port).items():
                 shown[client] += sockets
         sole = _sole_listener(port) if any(not each.connections for each in wanted) else {}
         for each in wanted:
             sockets = shown[each.client]
-            each.connections |= {found.connection for found in sockets if found.state == ESTABLISHED}
+            fits = {found.connection for found in sockets if found.state == ESTABLISHED}
+            found_again = diag.look_up(fits).keys()
+            each.connections |= found_again
             is_sole = sole.get(ipaddress.ip_address(each.client.address).version, False)
             if is_sole and not each.connections:
                 each.connections = frozenset(found.connection for found in sockets)
-            each.absent = ClientState.GONE if each.connections or is_sole else ClientState.UNKNOWN
+            known = bool(each.connections or is_sole) and fits == found_again  # or else it has just ended, or is hidden
+            each.absent = ClientState.GONE if known else ClientState.UNKNOWN
             each.dumped_at = now
 
 
@@ -171,8 +180,9 @@ def _state_of_one(found: diag.Socket) -> ClientState:
     if not diag.is_local(found.connection.client.address):
         return ClientState.CLOSE_WAIT
     end = found.connection.clients_end
-    own = diag.look_up([end]).get(end)
-    return ClientState.GONE if own is None or own.inode == 0 else ClientState.HALF_CLOSED
+    ends = (end, replace(end, interface=0))
+    own = diag.look_up(ends)
+    return ClientState.HALF_CLOSED if any(each.inode for each in own.values()) else ClientState.GONE
 
 
 def _by_client(port: int) -> defaultdict[ClientEndpoint, list[diag.Socket]]:

@@ -22,7 +22,7 @@ from watchdog.core.acting.lifecycle import (
 )
 from watchdog.core.acting.limits import Buckets, Limits
 from watchdog.core.acting.misses import ROW_HAS_CHANGED, Misses, Session, missed
-from watchdog.core.acting.verdicts import Hand
+from watchdog.core.acting.verdicts import Hand, Withheld
 from watchdog.core.judging.copies import CopyKey
 from watchdog.core.judging.evidence import Kind
 from watchdog.core.observed.activity import Run
@@ -75,7 +75,8 @@ def record_result(
     act, backend = result.act, result.act.finding.backend
     if result.result in SIGNALLED_NOBODY:
         memory = _refunded(memory, act.rule.name, limits=limits)
-    if result.result in ROW_HAS_CHANGED and not act.is_on_fetch_loop:
+    changed = result.result in ROW_HAS_CHANGED and not act.is_on_fetch_loop
+    if changed or result.withheld is Withheld.RENAMED:  # the next census may show the same name, if it cannot be read
         memory = replace(memory, misses=missed(memory.misses, backend, interval=interval, at=at))
     state = state_after_answer(result.result, fetch_loop=act.is_on_fetch_loop)
     if state is None:

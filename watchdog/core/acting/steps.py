@@ -10,14 +10,14 @@ from datetime import datetime, timedelta
 
 from watchdog.core.acting.acts import ActResult, ObservedEffect
 from watchdog.core.acting.effects import Retry, came_back, follow
-from watchdog.core.acting.memory import PolicyMemory, back_off, on_server, prune, record_effects, record_result
+from watchdog.core.acting.memory import PolicyMemory, back_off, prune, record_effects, record_result
 from watchdog.core.acting.policy import Policy, decide
 from watchdog.core.acting.protections import ProtectionContext
 from watchdog.core.acting.status import ActingStatus
 from watchdog.core.acting.verdicts import Decisions
 from watchdog.core.judging.judge import Judgement, Memory
 from watchdog.core.observed.activity import Snapshot
-from watchdog.core.observed.census import Census, ServerIdentity
+from watchdog.core.observed.census import Census
 from watchdog.core.observed.commands import Commands
 from watchdog.core.observed.steady import SteadyTime
 
@@ -60,7 +60,7 @@ def follow_up(  # all that is known of the look at this step
     alive: frozenset[tuple[int, datetime]] | None,
     steady: SteadyTime,
 ) -> FollowedLook:
-    """Find the outcomes of earlier acts. A snapshot without the rows of other roles shows no outcomes.
+    """Find the outcomes of earlier acts on this server. A snapshot without the rows of other roles shows no outcomes.
 
     `alive` are sessions (pid and start) that are not in the snapshot and still there, idle; None where the
     server did not say.
@@ -68,8 +68,6 @@ def follow_up(  # all that is known of the look at this step
     at = steady.at
     if steady.step is not None:  # what was running then may be younger or older than its row says
         memory = replace(memory, watched=dict.fromkeys((case.run for case in judgement.cases), at))
-    identity = ServerIdentity(census.system_identifier, snapshot.postmaster_start)
-    memory, lost = on_server(memory, identity, at=snapshot.at)
     effects: list[ObservedEffect] = []
     retries: list[Retry] = []
     if snapshot.sees_all:
@@ -88,7 +86,7 @@ def follow_up(  # all that is known of the look at this step
         interval=interval,
         at=at,
         memory=memory,
-        effects=(*lost, *effects),
+        effects=tuple(effects),
         retries=tuple(retries),
     )
 

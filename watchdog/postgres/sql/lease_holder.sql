@@ -9,7 +9,7 @@ SELECT me.pid AS own_pid,
        h.role::pg_catalog.int8 AS holder_usesysid,
        p.gid AS gid,
        l.pid IS NOT NULL
-           AND (h.role = me.usesysid OR pg_catalog.pg_has_role(h.role, 'pg_signal_backend', 'USAGE')) IS TRUE
+           AND (h.role = me.usesysid OR pg_catalog.pg_has_role(h.role, 'pg_signal_backend', 'MEMBER')) IS TRUE
            AS may_signal
 FROM pg_catalog.pg_stat_get_activity(pg_catalog.pg_backend_pid()) AS me
 LEFT JOIN pg_catalog.pg_locks AS l
