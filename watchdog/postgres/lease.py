@@ -146,6 +146,7 @@ async def _with_members(session: Session, holders: list[LeaseHolderRow]) -> list
 
     That needs a catalog which may be locked, so it is asked only where somebody holds the key who could not signal.
     """
+    others = [row for row in holders if row.holder_pid is not None and not (row.may_signal or row.here)]
     unsure = sorted({oid for row in others if (oid := row.holder_usesysid) is not None})
     if not unsure:
         return holders

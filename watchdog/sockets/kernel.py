@@ -53,7 +53,7 @@ class _Known:
         return self.dumped_at is None or (unsure and now - self.dumped_at >= DUMP_AGAIN)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class KernelSockets:
     """The sockets of our own network namespace.
 
