@@ -22,10 +22,11 @@ test: $(STAMP) ## Lint, types, import contracts and all tests
 	@$(MAKE) --no-print-directory lint
 	@$(BIN)/pytest $(ARGS)
 
-test-matrix: matrix-binaries ## The integration tests against PostgreSQL 14 to 18
-	@majors=$$(PYTHONPATH=tests $(BIN)/python -c "from support.matrix import VERSIONS; print(*VERSIONS)") || exit 1; \
+test-matrix: matrix-binaries ## The integration tests against PostgreSQL 14 to 18, and an 18 that imitates 19
+	@majors=$$(PYTHONPATH=tests $(BIN)/python -c "import support.matrix as m; print(*m.VERSIONS, m.IMITATED)") || exit 1; \
+	imitated=$${majors##* }; \
 	for major in $$majors; do \
-		echo "PostgreSQL $$major"; \
+		[ "$$major" = "$$imitated" ] && echo "PostgreSQL $$major, imitated by an 18" || echo "PostgreSQL $$major"; \
 		PGWATCHDOG_TEST_POSTGRES=$$major $(BIN)/pytest -q tests/integration $(ARGS) || exit 1; \
 	done
 

@@ -11,8 +11,7 @@ from typing import NoReturn
 import psycopg
 import pytest
 from support.demos import public_directory
-from support.imitation import IMITATED
-from support.matrix import VERSIONS, binaries_of
+from support.matrix import IMITATED, ROW, VERSIONS, binaries_of
 from support.servers import Client, Connect, MakeRole, TestServer, make_server
 
 from watchdog.demo.guardian import Guardian
@@ -102,11 +101,11 @@ def own_server(guardian: Guardian) -> Iterator[TestServer]:
     server.embedded.stop()
 
 
-@pytest.fixture(params=sorted(VERSIONS))
+@pytest.fixture(params=[*sorted(VERSIONS), *({IMITATED} & {ROW})])
 def versioned(
     request: pytest.FixtureRequest, guardian: Guardian, missing: Callable[[str], NoReturn]
 ) -> Iterator[TestServer]:
-    """A server of each version of the matrix."""
+    """A server of each version that has binaries; in the row of the one that is imitated, of that too."""
     with _server_of(request.param, guardian=guardian, missing=missing) as server:
         yield server
 

@@ -322,7 +322,7 @@ async def test_a_database_that_took_the_name_of_another_since_the_census_is_not_
     """A restored copy becomes production by two renames. A rule for staging would go on cancelling there."""
     staging = Policy((cancel_rule(only=Names(databases=("*_staging",))),), FREE)
     with server.admin() as admin, actor_on(server, tmp_path, policy=staging) as cycle:
-        admin.execute("CREATE DATABASE app_staging")
+        server.create_database("app_staging")
         await cycle.take_census()
         admin.execute("ALTER DATABASE app_staging RENAME TO app")
         with psycopg.connect(server.dsn("web_app", database="app"), autocommit=True) as caller:

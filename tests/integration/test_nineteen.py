@@ -8,7 +8,7 @@ from pathlib import Path
 import psycopg
 import pytest
 from support.gates import CANCELED, only_these_are_signalled
-from support.imitation import IMITATED
+from support.matrix import IMITATED
 from support.processes import command, get, samples
 from support.servers import TestServer, make_server, start
 from support.watching import Recorder, actor_on, answer, daemon_on, look_until, orphaned, source_on, verdict_of

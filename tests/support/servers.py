@@ -5,16 +5,16 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import psycopg
 
-from support.imitation import IMITATED, REAL, disguise, mark, teach
+from support.imitation import REAL, disguise, door_of, is_disguised, mark, teach
 from support.imitation import SETTINGS as IMITATION_SETTINGS
-from support.matrix import binaries_of
+from support.matrix import IMITATED, ROW, binaries_of
 from watchdog.demo.guardian import Guardian
 from watchdog.demo.server import EmbeddedServer, create_server, server_identity
 
@@ -56,6 +56,15 @@ class TestServer:
     def dsn(self, role: str = "pgwatchdog", *, database: str = "postgres") -> str:
         """A connection string with the password."""
         return f"{self.embedded.dsn(role=role, database=database)} password={self.embedded.password}"
+
+    @contextmanager
+    def dsn_for_tools(self, role: str = "pgwatchdog") -> Iterator[str]:
+        """A connection string for the server's own tools, some of which refuse a server newer than themselves."""
+        if not is_disguised(self.embedded):
+            yield self.dsn(role)
+            return
+        with door_of(self.embedded) as port:
+            yield self.dsn(role).replace(f"port={self.embedded.port} ", f"port={port} ")
 
     @property
     def major(self) -> int:
@@ -107,7 +116,10 @@ class TestServer:
 
 
 def make_standby(primary: TestServer, *, guardian: Guardian, settings: Mapping[str, str] | None = None) -> TestServer:
-    """A running streaming standby of `primary`, with the same roles and passwords."""
+    """A running streaming standby of `primary`, with the same roles and passwords.
+
+    Its settings say where the primary is, because pg_basebackup may have come by another port (`dsn_for_tools`).
+    """
     folder = Path(tempfile.mkdtemp(prefix="pgwatchdog-test-"))
     guardian.mind_directory(folder)
     folder.chmod(0o1777)
@@ -117,30 +129,31 @@ def make_standby(primary: TestServer, *, guardian: Guardian, settings: Mapping[s
     if identity:
         os.chown(directory, int(str(identity["user"])), int(str(identity["group"])))
     own = {**primary.embedded.settings, "unix_socket_directories": str(folder), **(settings or {})}
+    own["primary_conninfo"] = primary.dsn("postgres")
     binaries = primary.embedded.binaries
     embedded = EmbeddedServer(
         directory=directory, binaries=binaries, guardian=guardian, settings=own, password=primary.embedded.password
     )
-    source = primary.dsn("postgres")
-    subprocess.run(
-        [
-            binaries / "pg_basebackup",
-            "-d",
-            source,
-            "-D",
-            directory / "data",
-            "-R",
-            "-X",
-            "stream",
-            "-c",
-            "fast",
-            "--no-sync",
-        ],
-        check=True,
-        capture_output=True,
-        cwd=directory,
-        **identity,  # type: ignore[call-overload]  # mypy cannot match the overloads
-    )
+    with primary.dsn_for_tools("postgres") as source:
+        subprocess.run(
+            [
+                binaries / "pg_basebackup",
+                "-d",
+                source,
+                "-D",
+                directory / "data",
+                "-R",
+                "-X",
+                "stream",
+                "-c",
+                "fast",
+                "--no-sync",
+            ],
+            check=True,
+            capture_output=True,
+            cwd=directory,
+            **identity,  # type: ignore[call-overload]  # mypy cannot match the overloads
+        )
     embedded.start()
     return TestServer(embedded)
 
@@ -160,10 +173,10 @@ def make_server(
 ) -> TestServer:
     """A running server with the roles of `ROLES`, in a directory that the server's user can read.
 
-    `major` is a version of the matrix. Without it the environment variable PGWATCHDOG_TEST_POSTGRES gives the version.
-    Without both it is the embedded server.
+    `major` is a version of the matrix, or 19, which an 18 imitates. Without it the environment variable
+    PGWATCHDOG_TEST_POSTGRES gives the version. Without both it is the embedded server.
     """
-    chosen = major or int(os.environ.get("PGWATCHDOG_TEST_POSTGRES", "0"))
+    chosen = major or ROW
     imitates = chosen == IMITATED
     binaries = None if not chosen or (imitates and not binaries_of(REAL).exists()) else binaries_of(chosen)
     folder = Path(tempfile.mkdtemp(prefix="pgwatchdog-test-"))

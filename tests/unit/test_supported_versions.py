@@ -3,9 +3,9 @@
 import re
 from pathlib import Path
 
-from support.matrix import VERSIONS
+from support.matrix import IMITATED, VERSIONS
 
-from watchdog.core.observed.versions import MAX_TESTED, MIN_SUPPORTED, major, version_num
+from watchdog.core.observed.versions import MAX_SUPPORTED, MAX_TESTED, MIN_SUPPORTED, major, version_num
 
 ROOT = Path(__file__).parents[2]
 
@@ -13,6 +13,10 @@ ROOT = Path(__file__).parents[2]
 def test_a_server_of_each_supported_version_is_in_the_matrix() -> None:
     assert sorted(VERSIONS) == list(range(MIN_SUPPORTED, MAX_TESTED + 1))
     assert all(pin.startswith(f"{each}.") for each, pin in VERSIONS.items())
+
+
+def test_the_last_row_of_the_matrix_imitates_the_one_supported_version_without_binaries() -> None:
+    assert [*sorted(VERSIONS), IMITATED] == list(range(MIN_SUPPORTED, MAX_SUPPORTED + 1))
 
 
 def test_the_readme_names_the_range() -> None:

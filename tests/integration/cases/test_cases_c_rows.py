@@ -71,14 +71,14 @@ async def test_c14_replication_sessions_are_never_judged_whatever_they_are_calle
     folder.mkdir()
     if (identity := server_identity()) != {}:
         os.chown(folder, int(str(identity["user"])), int(str(identity["group"])))
-    dsn = f"{wide_server.dsn('etl_app')} application_name=scan:repl:w1"
     wide_server.run("SELECT pg_create_logical_replication_slot('subs', 'test_decoding')")
-    logical = f"{wide_server.dsn('etl_app')} application_name=scan:subs:w1"
-    commands = (
-        [binaries / "pg_receivewal", "-d", dsn, "-D", folder],
-        [binaries / "pg_recvlogical", "-d", logical, "--slot=subs", "--start", "-f", "-"],
-    )
     with contextlib.ExitStack() as stack:
+        dsn = stack.enter_context(wide_server.dsn_for_tools("etl_app"))
+        physical, logical = (f"{dsn} application_name=scan:{name}:w1" for name in ("repl", "subs"))
+        commands = (
+            [binaries / "pg_receivewal", "-d", physical, "-D", folder],
+            [binaries / "pg_recvlogical", "-d", logical, "--slot=subs", "--start", "-f", "-"],
+        )
         for command in commands:
             process = subprocess.Popen(
                 command,
@@ -104,13 +104,17 @@ async def test_c15_a_dump_is_reported_and_never_proposed_for_action_and_psql_is_
     wide_server: TestServer,
 ) -> None:
     """Rule: a session named like a backup tool is still reported, but not cancelled, with `backup` as the reason."""
-    with client(wide_server, name="psql") as person, client(wide_server, name="holder") as holder:
+    with (
+        client(wide_server, name="psql") as person,
+        client(wide_server, name="holder") as holder,
+        wide_server.dsn_for_tools("etl_app") as dsn,
+    ):
         holder.execute("BEGIN")
         holder.execute("LOCK TABLE wide IN ACCESS EXCLUSIVE MODE")
         psql = start(person, "SELECT pg_sleep(60)", wide_server)
         environment = {**os.environ, "PGPASSWORD": wide_server.embedded.password}
         dump = subprocess.Popen(
-            [wide_server.embedded.binaries / "pg_dump", "-d", wide_server.dsn("etl_app"), "-t", "wide"],
+            [wide_server.embedded.binaries / "pg_dump", "-d", dsn, "-t", "wide"],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             env=environment,
@@ -131,27 +135,21 @@ async def test_c15_a_dump_is_reported_and_never_proposed_for_action_and_psql_is_
 
 async def test_c15_a_base_backup_is_a_walsender_and_not_judged(wide_server: TestServer, tmp_path: Path) -> None:
     """Rule: a base backup runs in a `walsender`; only client backends are judged."""
-    process = subprocess.Popen(
-        [
-            wide_server.embedded.binaries / "pg_basebackup",
-            "-d",
-            wide_server.dsn("etl_app"),
-            "-D",
-            tmp_path / "base",
-            "-r",
-            "32k",
-        ],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        shown = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'walsender'"
-        until(lambda: wide_server.value(shown), what="the base backup")
-        with watcher(wide_server, roles={"etl_app": 0.1}, grace=0.0) as cycle:
-            assert list((await cycle.look(tick=True)).judgement.cases) == []
-    finally:
-        process.kill()
-        process.wait()
+    tool = wide_server.embedded.binaries / "pg_basebackup"
+    with wide_server.dsn_for_tools("etl_app") as dsn:
+        process = subprocess.Popen(
+            [tool, "-d", dsn, "-D", tmp_path / "base", "-r", "32k"],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            shown = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'walsender'"
+            until(lambda: wide_server.value(shown), what="the base backup")
+            with watcher(wide_server, roles={"etl_app": 0.1}, grace=0.0) as cycle:
+                assert list((await cycle.look(tick=True)).judgement.cases) == []
+        finally:
+            process.kill()
+            process.wait()
 
 
 async def test_c17_server_processes_and_their_nulls_never_count_and_never_fail_the_look(
